@@ -1,0 +1,78 @@
+package job
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Record is the job's life so far: one KV key, written by compare-and-set only, created by the first claim (or the
+// first control request). Its compare-and-set is the fence: who loses it steps back and never acknowledges.
+type Record struct {
+	Version int    `json:"version"`
+	JobID   string `json:"job_id"`
+	Number  uint64 `json:"number"`
+	Index   *int   `json:"index,omitempty"` // of a task
+	Project string `json:"project"`
+	User    string `json:"user"`
+	Name    string `json:"name,omitempty"`
+
+	State      State  `json:"state"`
+	Reason     string `json:"reason,omitempty"`      // one word
+	ReasonText string `json:"reason_text,omitempty"` // a sentence
+
+	Epoch    int      `json:"epoch"`             // how often queued; 1 at first
+	Round    int      `json:"round"`             // 1, then one more per retry by hand
+	Session  string   `json:"session,omitempty"` // of the holder, while running
+	Machine  string   `json:"machine,omitempty"`
+	Devices  []string `json:"devices,omitempty"` // UUIDs, while running
+	Progress string   `json:"progress,omitempty"`
+
+	Requirements Requirements `json:"requirements"` // effective: raised after an out-of-memory
+	Attempts     []Attempt    `json:"attempts,omitempty"`
+	Cancel       *Cancel      `json:"cancel,omitempty"`
+	Group        *GroupRecord `json:"group,omitempty"` // on the group's own key
+
+	QueuedAt  time.Time  `json:"queued_at"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// Result is what the round ended with, stored by the same write that ended it, so that whoever comes after a
+	// crash can publish it.
+	Result *Result `json:"result,omitempty"`
+
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// GroupRecord is the clerk's cursor through the tasks of a group.
+type GroupRecord struct {
+	Count int `json:"count"`
+	Next  int `json:"next"` // tasks before this position are on a lane or beyond
+}
+
+// Cancel is a wish to end the job, and whose.
+type Cancel struct {
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Exit is how a process ended, as data.
+type Exit struct {
+	Code   int    `json:"code"`
+	Signal string `json:"signal,omitempty"` // "SIGKILL"
+}
+
+// Attempt is one run of the job.
+type Attempt struct {
+	Attempt   int        `json:"attempt"` // 1 is the first
+	Epoch     int        `json:"epoch"`
+	Outcome   Outcome    `json:"outcome,omitempty"` // empty while it runs
+	Machine   string     `json:"machine"`
+	Session   string     `json:"session,omitempty"`
+	Devices   []string   `json:"devices,omitempty"` // UUIDs
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	Exit      *Exit      `json:"exit,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Evidence  string     `json:"evidence,omitempty"`
+}
