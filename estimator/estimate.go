@@ -1,0 +1,68 @@
+package estimator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berthq/berth/job"
+)
+
+// Estimate is what the job needs of a machine, and why. An error says what in the spec is wrong, or names the
+// engine's rule that refuses it (ErrRefused).
+func Estimate(spec job.Spec, opts Options) (Answer, error) {
+	p, err := makePlan(spec, opts)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{GPUs: p.world.gpus, Method: p.method, Why: p.why, Point: opts.Point}
+	if a.GPUs > 0 {
+		if err := a.memory(spec, opts, p); err != nil {
+			return Answer{}, err
+		}
+	}
+	a.Warnings = p.warn
+	a.requirements = requirements(spec, a, p)
+	return a, nil
+}
+
+// memory fills in the memory per GPU from the strongest source.
+func (a *Answer) memory(spec job.Spec, opts Options, p *plan) error {
+	if mb, ok := spec.Resources.GPUMemory.MB(); ok {
+		a.GPUMemoryMB = mb
+		a.Why += fmt.Sprintf("; resources.gpu_memory: %d MiB", mb)
+		return nil
+	}
+	auto := a.Method != MethodExplicit || spec.Resources.GPUMemory.IsAuto() || spec.Resources.Share == job.Shared
+	if p.model == "" && !auto {
+		return nil // exclusive, GPUs by number: the whole card, whatever it holds
+	}
+	mb, why := autotunerMemory(p.model)
+	a.GPUMemoryMB = mb
+	a.Why += fmt.Sprintf("; %d MiB each (%s)", mb, why)
+	return nil
+}
+
+// requirements joins the answer with the wishes that need no estimate.
+func requirements(spec job.Spec, a Answer, p *plan) job.Requirements {
+	r := spec.Resources
+	memory, _ := r.Memory.MB()
+	req := job.Requirements{
+		GPUs: a.GPUs, GPUMemoryMB: a.GPUMemoryMB,
+		Share: r.Share, Slots: r.Slots, GPUModels: r.GPUModels, MinCapability: r.MinCapability, GPUIDs: r.GPUIDs,
+		Balanced: r.Balanced, CPUs: r.CPUs, MemoryMB: memory, Frameworks: frameworks(spec), Constraints: r.Constraints,
+		Machine: r.Machine, WorldSize: p.world.gpus, Model: p.model, Method: a.Method, Why: a.Why,
+	}
+	if req.Share == job.Exclusive {
+		req.Share = "" // the default has one spelling
+	}
+	return req
+}
+
+func frameworks(spec job.Spec) []string {
+	all := slices.Clone(spec.Resources.Frameworks)
+	for _, s := range spec.Steps {
+		all = append(all, s.Frameworks...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,130 @@
+package estimator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berthq/berth/estimator/launch"
+	"github.com/berthq/berth/job"
+)
+
+// explicit takes the wish, and compares it with what the engine would say.
+func (p *plan) explicit(wish int, engine launch.Program, line launch.Line) error {
+	p.method, p.why = MethodExplicit, fmt.Sprintf("resources.gpus: %d", wish)
+	p.engine = engine
+	p.world = world{gpus: wish, rank: ranks{tp: max(1, wish), pp: 1, dp: 1, ep: 1, dcp: 1}}
+	var computed world
+	var err error
+	switch {
+	case engine != "":
+		computed, err = engineWorld(engine, p.s)
+	case line.Program != "":
+		p.launch = line.Program
+		computed, _, err = launcherWorld(line)
+		p.world.rank = ranks{tp: 1, pp: 1, dp: max(1, wish), ep: 1, dcp: 1}
+	default:
+		return nil
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrValue) {
+		p.warnf("%v; your resources.gpus is taken all the same", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if computed.gpus <= wish {
+		p.world.rank = computed.rank
+	}
+	if computed.gpus > wish {
+		p.warnf("%s starts on %d GPUs (%s), you ask for %d", engineTitle(program(engine, line)), computed.gpus, computed.text, wish)
+	}
+	return nil
+}
+
+func program(engine launch.Program, line launch.Line) launch.Program {
+	if engine != "" {
+		return engine
+	}
+	return line.Program
+}
+
+func (p *plan) byEngine(engine launch.Program) error {
+	w, err := engineWorld(engine, p.s)
+	if err != nil {
+		return err
+	}
+	p.engine, p.world, p.method = engine, w, string(engine)
+	p.why = fmt.Sprintf("%s: %s = %s", engineTitle(engine), w.text, gpuCount(w.gpus))
+	return nil
+}
+
+func (p *plan) byLauncher(line launch.Line) error {
+	w, note, err := launcherWorld(line)
+	if err != nil {
+		return err
+	}
+	p.launch, p.world, p.method = line.Program, w, string(line.Program)
+	p.why = fmt.Sprintf("%s: %s = %s", line.Program, w.text, gpuCount(w.gpus))
+	if note != "" {
+		p.warnf("%s: %s", line.Program, note)
+	}
+	return nil
+}
+
+func (p *plan) byRule(params map[string]any) error {
+	w, err := autotunerWorld(params)
+	if err != nil {
+		return err
+	}
+	p.world, p.method = w, MethodAutotuner
+	p.why = fmt.Sprintf("autotuner rule: %s = %s", w.text, gpuCount(w.gpus))
+	for _, f := range factors {
+		for name := range params {
+			if !isFactor(name) && launch.Canonical(name) == f.names[0] {
+				p.warnf("parameters.%s is not a name of the autotuner rule and was not counted; write %s, or name the engine", name, f.names[0])
+			}
+		}
+	}
+	return nil
+}
+
+// gpuTypes are the memory types of a step that live on a GPU; numpy does not.
+var gpuTypes = []string{"cupy", "torch", "tensorflow", "jax", "pyclesperanto"}
+
+// bySteps: a pipeline needs a GPU when any of its steps does, and all its steps share it.
+func (p *plan) bySteps(spec job.Spec) {
+	p.method = MethodPipeline
+	for i, step := range spec.Steps {
+		for _, kind := range []string{step.Input, step.Output} {
+			if slices.Contains(gpuTypes, kind) {
+				p.world = world{gpus: 1, rank: ranks{}.normal()}
+				p.why = fmt.Sprintf("pipeline: step %s holds %s arrays, and all steps share its GPU", stepName(step, i), kind)
+				return
+			}
+		}
+	}
+	if spec.Resources.GPUs.IsAuto() {
+		p.world = world{gpus: 1, rank: ranks{}.normal()}
+		p.why = "pipeline: gpus: auto, and all steps share one GPU"
+		return
+	}
+	p.why = "pipeline: no step has a GPU memory type"
+}
+
+func stepName(step job.Step, i int) string {
+	if step.Name != "" {
+		return fmt.Sprintf("%q", clip(step.Name, 60))
+	}
+	return fmt.Sprint(i + 1)
+}
+
+func gpuCount(n int) string {
+	switch n {
+	case 0:
+		return "no GPU"
+	case 1:
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
