@@ -33,8 +33,16 @@ type Record struct {
 	Group        *GroupRecord `json:"group,omitempty"` // on the group's own key
 
 	QueuedAt  time.Time  `json:"queued_at"`
+	NotBefore *time.Time `json:"not_before,omitempty"` // backoff or begin: the epoch's lane message is due then
+	Priority  *int       `json:"priority,omitempty"`   // as changed after the submit
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// Run is the last ended attempt's message, kept so that whoever comes after a crash can publish it.
+	Run *Run `json:"run,omitempty"`
+	// ResultSeq is the sequence of the previous round's result, 0 in the first round: a round's result is stored only
+	// as the next one after it, so exactly once.
+	ResultSeq uint64 `json:"result_seq,omitempty"`
 
 	// Result is what the round ended with, stored by the same write that ended it, so that whoever comes after a
 	// crash can publish it.
@@ -47,6 +55,8 @@ type Record struct {
 type GroupRecord struct {
 	Count int `json:"count"`
 	Next  int `json:"next"` // tasks before this position are on a lane or beyond
+	// States counts the tasks that have ended, by state; written now and then while the group runs, exact at its end.
+	States map[State]int `json:"states,omitempty"`
 }
 
 // Cancel is a wish to end the job, and whose.
@@ -66,6 +76,7 @@ type Exit struct {
 type Attempt struct {
 	Attempt   int        `json:"attempt"` // 1 is the first
 	Epoch     int        `json:"epoch"`
+	Round     int        `json:"round,omitempty"`
 	Outcome   Outcome    `json:"outcome,omitempty"` // empty while it runs
 	Machine   string     `json:"machine"`
 	Session   string     `json:"session,omitempty"`

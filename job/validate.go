@@ -1,0 +1,324 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of a spec.
+const (
+	MaxSpecBytes    = 256 << 10 // encoded
+	MaxNameLength   = 200       // characters
+	MaxPriority     = 100
+	DefaultPriority = 50
+	maxLabels       = 64
+	maxLabelLength  = 256
+	maxRetries      = 1000
+)
+
+// minInterval is the shortest sampling of a run.
+const minInterval = Duration(100 * time.Millisecond)
+
+// EffectivePriority is the priority as given, or the default.
+func (s Spec) EffectivePriority() int {
+	if s.Priority == nil {
+		return DefaultPriority
+	}
+	return *s.Priority
+}
+
+// Validate says everything that is wrong with a spec, in sentences for who wrote it; nil when it can be queued. It
+// looks at the spec alone: whether a machine could run it is asked of the fleet.
+func Validate(s Spec) error { return check(s).err() }
+
+func check(s Spec) problems {
+	var ps problems
+	s.checkUnbuilt(&ps)
+	s.checkNames(&ps)
+	s.checkCommand(&ps)
+	s.checkTasks(&ps)
+	s.checkResources(&ps)
+	s.checkEnv(&ps)
+	s.checkTimes(&ps)
+	s.checkRetry(&ps)
+	s.checkSize(&ps)
+	return ps
+}
+
+func (s Spec) checkUnbuilt(ps *problems) {
+	v := reflect.ValueOf(s)
+	for _, f := range jsonFields(v.Type()) {
+		if isUnbuilt(f.name) && !v.FieldByIndex(f.index).IsZero() {
+			ps.add("", "%s", unbuiltMessage(f.name))
+		}
+	}
+}
+
+func (s Spec) checkNames(ps *problems) {
+	if s.Name != "" {
+		checkText(ps, "name", s.Name, MaxNameLength)
+	}
+	if s.Project != "" && !ValidToken(s.Project) {
+		ps.add("project", "%s: want 1 to 32 of a-z, 0-9, _ and -%s", quoted(s.Project), lowerHint(s.Project))
+	}
+	if s.IdempotencyKey != "" {
+		checkText(ps, "idempotency_key", s.IdempotencyKey, MaxNameLength)
+	}
+	if s.Engine != "" {
+		checkText(ps, "engine", s.Engine, MaxNameLength)
+	}
+	if len(s.Labels) > maxLabels {
+		ps.add("labels", "has %d labels, at most %d are kept", len(s.Labels), maxLabels)
+	}
+	checkMap(ps, "labels", s.Labels)
+	checkMap(ps, "resources.constraints", s.Resources.Constraints)
+	if p := s.EffectivePriority(); p < 0 || p > MaxPriority {
+		ps.add("priority", "%d: want 0 (last) to %d (first), %d is usual", p, MaxPriority, DefaultPriority)
+	}
+}
+
+// lowerHint suggests the token that a name with capitals or blanks would be.
+func lowerHint(s string) string {
+	t := strings.NewReplacer(" ", "-", ".", "-").Replace(strings.ToLower(s))
+	if t != s && ValidToken(t) {
+		return " (did you mean `" + t + "`?)"
+	}
+	return ""
+}
+
+// checkText refuses what would garble a terminal or a log; markup is text like any other.
+func checkText(ps *problems, path, s string, limit int) {
+	switch n := utf8.RuneCountInString(s); {
+	case !utf8.ValidString(s):
+		ps.add(path, "is not UTF-8 text")
+	case strings.TrimSpace(s) == "":
+		ps.add(path, "is blank")
+	case n > limit:
+		ps.add(path, "is %d characters long, at most %d are allowed", n, limit)
+	default:
+		for _, r := range s {
+			if !unicode.IsPrint(r) {
+				ps.add(path, "%s holds the control character %U: only printable characters are allowed", quoted(s), r)
+				return
+			}
+		}
+	}
+}
+
+func checkMap(ps *problems, path string, m map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		checkText(ps, path, k, maxLabelLength)
+		if v := m[k]; v != "" {
+			checkText(ps, path+"."+k, v, maxLabelLength)
+		}
+	}
+}
+
+func checkList(ps *problems, path string, list []string) {
+	for i, s := range list {
+		checkText(ps, indexed(path, i), s, maxLabelLength)
+	}
+}
+
+func (s Spec) checkCommand(ps *problems) {
+	if len(s.Command) == 0 && len(s.Steps) == 0 {
+		ps.add("command", "is missing: what shall be run? For example command: [python, train.py]")
+		return
+	}
+	if len(s.Command) > 0 && strings.TrimSpace(s.Command[0]) == "" {
+		ps.add("command", "starts with an empty word, so there is no program to run")
+	}
+	for i, word := range s.Command {
+		if strings.ContainsRune(word, 0) {
+			ps.add(indexed("command", i), "holds a NUL byte, which no program can be given")
+		}
+	}
+	known := s.knownWords()
+	for _, word := range s.Command.words() {
+		if !slices.Contains(known, word) {
+			ps.add("command", "%s", unknownWord(word, known))
+		}
+	}
+	if strings.ContainsRune(s.Workdir, 0) {
+		ps.add("workdir", "holds a NUL byte")
+	}
+}
+
+func (s Spec) checkTasks(ps *problems) {
+	before := len(*ps)
+	for _, key := range slices.Sorted(maps.Keys(s.Matrix)) {
+		s.checkMatrixKey(ps, key)
+	}
+	for i, e := range s.Exclude {
+		s.checkExclusion(ps, indexed("exclude", i), e)
+	}
+	if len(*ps) > before {
+		return
+	}
+	if _, err := Expand(s); err != nil {
+		path := "array"
+		if s.Array == "" {
+			path = "matrix"
+		}
+		ps.add(path, "%s", err)
+	}
+}
+
+// matrixKey is what can be a word in a command.
+var matrixKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`)
+
+func (s Spec) checkMatrixKey(ps *problems, key string) {
+	path := "matrix." + key
+	word := ParamWord(key)
+	switch {
+	case !matrixKey.MatchString(key):
+		ps.add("matrix", "%s: a key is letters, digits, - and _", quoted(key))
+		return
+	case slices.Contains(CommandWords, word):
+		ps.add(path, "{{.%s}} has a meaning already: rename the key", word)
+	case len(s.Matrix[key]) == 0:
+		ps.add(path, "has no values")
+	}
+	for other := range s.Matrix {
+		if other < key && ParamWord(other) == word {
+			ps.add(path, "and %s are the same word {{.%s}}", other, word)
+		}
+	}
+	for i, v := range s.Matrix[key] {
+		if !isScalar(v) {
+			ps.add(indexed(path, i), "want text, a number or true/false")
+		}
+	}
+}
+
+func (s Spec) checkExclusion(ps *problems, path string, e map[string]any) {
+	if len(e) == 0 {
+		ps.add(path, "names no key, so it would leave out nothing")
+	}
+	for _, key := range slices.Sorted(maps.Keys(e)) {
+		switch {
+		case s.Matrix == nil:
+			ps.add(path, "there is no matrix to leave something out of")
+			return
+		case s.Matrix[key] == nil:
+			ps.add(path+"."+key, "is not a key of the matrix%s", didYouMean(key, slices.Sorted(maps.Keys(s.Matrix))))
+		case !isScalar(e[key]):
+			ps.add(path+"."+key, "want text, a number or true/false")
+		}
+	}
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, bool, float64, int, int64, uint64, json.Number:
+		return true
+	}
+	return false
+}
+
+func (s Spec) checkEnv(ps *problems) {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		value := s.Env[name]
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			ps.add("env", "%s cannot be the name of a variable", quoted(name))
+		case value != nil && strings.ContainsRune(*value, 0):
+			ps.add("env."+name, "holds a NUL byte")
+		}
+	}
+	for i, file := range s.EnvFile {
+		if file == "" || strings.ContainsRune(file, 0) {
+			ps.add(indexed("env_file", i), "%s is not a file name", quoted(file))
+		}
+	}
+}
+
+func (s Spec) checkTimes(ps *problems) {
+	if s.TimeLimit < 0 {
+		ps.add("time_limit", "is negative")
+	}
+	t := s.Telemetry
+	if t == nil {
+		return
+	}
+	if t.Interval < 0 || t.Interval > 0 && t.Interval < minInterval {
+		ps.add("telemetry.interval", "%s: the shortest is %s", t.Interval, minInterval)
+	}
+	checkChoice(ps, "telemetry.series", t.Series, []string{"summary", "none"})
+}
+
+// checkChoice accepts "" and the listed words.
+func checkChoice(ps *problems, path, word string, choices []string) {
+	if word != "" && !slices.Contains(choices, word) {
+		ps.add(path, "%s: want one of %s%s", quoted(word), strings.Join(choices, ", "), didYouMean(word, choices))
+	}
+}
+
+// retryable are the outcomes a rule may name; what the system did to a job is tried again without being asked.
+var retryable = []string{
+	string(OutcomeFailed), string(OutcomeTimeout), string(OutcomeOOMGPU), string(OutcomeOOMHost),
+}
+
+func (s Spec) checkRetry(ps *problems) {
+	r := s.Retry
+	if r == nil {
+		return
+	}
+	if r.Retries < 0 || r.Retries > maxRetries {
+		ps.add("retry.retries", "%d: want 0 to %d", r.Retries, maxRetries)
+	}
+	if b := r.Backoff; b != nil {
+		if b.Initial < 0 || b.Max < 0 {
+			ps.add("retry.backoff", "is negative")
+		}
+		if b.Max > 0 && b.Initial > b.Max {
+			ps.add("retry.backoff", "begins with %s, above its max of %s", b.Initial, b.Max)
+		}
+		if b.Factor != 0 && (b.Factor < 1 || b.Factor > 1000) {
+			ps.add("retry.backoff.factor", "%v: want 1 to 1000", b.Factor)
+		}
+	}
+	for i, rule := range r.On {
+		checkRule(ps, indexed("retry.on", i), rule)
+		if slices.Contains(r.NeverOn, rule) {
+			ps.add(indexed("retry.on", i), "%s is in never_on too", rule)
+		}
+	}
+	for i, rule := range r.NeverOn {
+		checkRule(ps, indexed("retry.never_on", i), rule)
+	}
+}
+
+func checkRule(ps *problems, path, rule string) {
+	if code, ok := strings.CutPrefix(rule, "exit:"); ok {
+		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
+			ps.add(path, "%s: want exit:1 to exit:255", quoted(rule))
+		}
+		return
+	}
+	if !slices.Contains(retryable, rule) {
+		ps.add(path, "%s: want one of %s or exit:N%s", quoted(rule), strings.Join(retryable, ", "), didYouMean(rule, retryable))
+	}
+}
+
+func (s Spec) checkSize(ps *problems) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		ps.add("", "cannot be written as JSON: %s", err)
+		return
+	}
+	if len(data) > MaxSpecBytes {
+		ps.add("", "the spec is %d KiB, the limit is %d KiB: put data into files and name them", (len(data)+1023)>>10, MaxSpecBytes>>10)
+	}
+}
+
+func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
