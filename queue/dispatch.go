@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/berthq/berth/job"
+)
+
+// soonest is the shortest delay the broker's schedules can keep; what is due sooner goes out at once.
+const soonest = 250 * time.Millisecond
+
+// laneMessage is what waits on a lane: enough to decide whether the job fits, not the job. Short names: a million of
+// them may wait.
+type laneMessage struct {
+	Version      int              `json:"v"`
+	Number       uint64           `json:"n"`
+	Index        *int             `json:"i,omitempty"`
+	Epoch        int              `json:"e"`
+	Attempts     int              `json:"a,omitempty"` // runs there have been
+	Priority     int              `json:"p"`
+	QueuedAt     time.Time        `json:"q"`
+	Requirements job.Requirements `json:"r"`
+}
+
+const laneMessageVersion = 1
+
+func (m laneMessage) ref() Ref { return refOf(m.Number, m.Index) }
+
+func decodeLaneMessage(b []byte) (laneMessage, error) {
+	var m laneMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("not JSON of ours: %w", err)
+	}
+	switch {
+	case m.Number == 0:
+		return m, errors.New("it names no job")
+	case m.Version < 1, m.Epoch < 1:
+		return m, errors.New("it has no version or no epoch")
+	}
+	return m, nil
+}
+
+// parcel is a lane message with where and when it goes.
+type parcel struct {
+	lane  job.Lane
+	shape job.Shape
+	msg   laneMessage
+	due   time.Time // zero: now
+}
+
+// parcelFor builds the message for the current epoch of a job from its record, or for a job without one.
+func (q *Queue) parcelFor(j *job.Job, ref Ref, rec *job.Record) parcel {
+	msg := laneMessage{
+		Version: laneMessageVersion, Number: ref.Number, Index: ref.IndexPtr(), Epoch: 1,
+		Priority: priorityOf(j, rec), QueuedAt: j.SubmittedAt, Requirements: requirementsOf(j, ref),
+	}
+	p := parcel{}
+	if j.Spec.Begin != nil {
+		p.due = *j.Spec.Begin
+	}
+	if rec != nil {
+		msg.Epoch, msg.Attempts, msg.Requirements = rec.Epoch, len(rec.Attempts), rec.Requirements
+		msg.QueuedAt = rec.QueuedAt
+		if rec.NotBefore != nil {
+			p.due = *rec.NotBefore
+		}
+	}
+	p.shape = shapeOf(msg.Requirements)
+	p.lane = job.Lane{Band: bandOf(msg.Priority), Shape: p.shape.ID, Project: j.Project}
+	msg.Requirements.Why, msg.Requirements.Method = "", "" // the record and the job keep the reasons
+	p.msg = msg
+	return p
+}
+
+// dispatch puts one message on its lane, or on the schedule if it is due later. It may be repeated: within ten minutes
+// the broker drops the second one, and later a second one is forgotten by whoever pulls it.
+func (q *Queue) dispatch(ctx context.Context, p parcel) error {
+	m, err := q.prepare(ctx, p)
+	if err != nil {
+		return err
+	}
+	_, err = q.publish(ctx, m)
+	return err
+}
+
+// prepare makes sure the lane is there and returns the message to publish.
+func (q *Queue) prepare(ctx context.Context, p parcel) (*nats.Msg, error) {
+	body, err := json.Marshal(p.msg)
+	if err != nil {
+		return nil, err
+	}
+	now := q.now()
+	later := p.due.After(now.Add(soonest))
+	due := now
+	if later {
+		due = p.due
+	}
+	if err := q.ensureLane(ctx, p.lane, p.shape, due); err != nil {
+		return nil, err
+	}
+	m := newMsg(laneSubject(p.lane), body)
+	if later {
+		m.Subject = schedSubject(p.msg.ref(), p.msg.Epoch)
+		m.Header.Set(headerSched, "@at "+p.due.UTC().Format(time.RFC3339Nano))
+		m.Header.Set(headerTarget, laneSubject(p.lane))
+	}
+	m.Header.Set(headerMsgID, dispatchID(p.msg.ref(), p.msg.Epoch))
+	return m, nil
+}
+
+// priorityOf is what the record says, else the spec, else the default.
+func priorityOf(j *job.Job, rec *job.Record) int {
+	if rec != nil && rec.Priority != nil {
+		return *rec.Priority
+	}
+	if j.Spec.Priority != nil {
+		return *j.Spec.Priority
+	}
+	return defaultPriority
+}
+
+// requirementsOf are the job's, or the task's own where tasks differ.
+func requirementsOf(j *job.Job, ref Ref) job.Requirements {
+	if !ref.Task || j.Tasks == nil || j.Tasks.Requirements == nil {
+		return j.Requirements
+	}
+	if pos, ok := taskPosition(j.Tasks, ref.Index); ok && pos < len(j.Tasks.Requirements) {
+		return j.Tasks.Requirements[pos]
+	}
+	return j.Requirements
+}

@@ -1,0 +1,280 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/berthq/berth/job"
+)
+
+const (
+	// hotFor is how long a lane that got a job is worth a waiting pull.
+	hotFor = 5 * time.Minute
+
+	// laneIdle ends the consumer of a lane on which nobody pulls any more. Its messages stay; the consumer is made again
+	// by whoever needs it.
+	laneIdle = 24 * time.Hour
+)
+
+// LaneInfo is one lane in use.
+type LaneInfo struct {
+	Lane    job.Lane
+	Shape   job.Shape // what a machine must have free
+	HotAt   time.Time // when it last got, or will get, a job; within hotFor of it workers leave waiting pulls
+	Pending int       // messages nobody has been given, as of the last RefreshPending
+
+	rev uint64 // of the lane's key: grows with each announcement
+}
+
+// laneValue is what a lane's key holds.
+type laneValue struct {
+	HotAt time.Time `json:"hot_at"`
+}
+
+// laneTable is what this process knows of lanes and shapes, kept fresh by a watch on their bucket.
+type laneTable struct {
+	mu      sync.Mutex
+	lanes   map[job.Lane]*LaneInfo
+	shapes  map[job.ShapeID]job.Shape
+	changed chan struct{} // closed and made anew on each change
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newLaneTable() *laneTable {
+	return &laneTable{
+		lanes: map[job.Lane]*LaneInfo{}, shapes: map[job.ShapeID]job.Shape{}, changed: make(chan struct{}),
+	}
+}
+
+// Lanes lists the lanes in use whose shape is known, in no particular order of importance: band, project, shape.
+func (q *Queue) Lanes() []LaneInfo {
+	t := q.lanes
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]LaneInfo, 0, len(t.lanes))
+	for _, l := range t.lanes {
+		shape, ok := t.shapes[l.Lane.Shape]
+		if !ok {
+			continue
+		}
+		info := *l
+		info.Shape = shape
+		all = append(all, info)
+	}
+	slices.SortFunc(all, func(a, b LaneInfo) int { return strings.Compare(laneKey(a.Lane), laneKey(b.Lane)) })
+	return all
+}
+
+// LanesChanged is closed at the next change of Lanes: a lane more or less, or one that got a job after a quiet time.
+func (q *Queue) LanesChanged() <-chan struct{} {
+	q.lanes.mu.Lock()
+	defer q.lanes.mu.Unlock()
+	return q.lanes.changed
+}
+
+// follow reads the bucket as it is and then keeps the table fresh until close.
+func (t *laneTable) follow(ctx context.Context, q *Queue) error {
+	kv, err := q.js.KeyValue(ctx, BucketShapes)
+	if err != nil {
+		return err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watch, err := kv.WatchAll(run)
+	if err != nil {
+		cancel()
+		return err
+	}
+	for {
+		select {
+		case e, ok := <-watch.Updates():
+			if !ok || e == nil { // nil: that was all there is now
+				t.cancel, t.done = cancel, make(chan struct{})
+				go t.run(run, watch, q.now)
+				return nil
+			}
+			t.apply(e, q.now())
+		case <-ctx.Done():
+			cancel()
+			return errors.Join(ctx.Err(), watch.Stop())
+		}
+	}
+}
+
+func (t *laneTable) run(ctx context.Context, watch jetstream.KeyWatcher, now func() time.Time) {
+	defer close(t.done)
+	defer func() { _ = watch.Stop() }() // fails only when the connection is gone
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-watch.Updates():
+			if !ok {
+				return
+			}
+			if e != nil {
+				t.apply(e, now())
+			}
+		}
+	}
+}
+
+func (t *laneTable) close() {
+	if t.cancel == nil {
+		return
+	}
+	t.cancel()
+	<-t.done
+}
+
+// apply takes one change of the bucket into the table.
+func (t *laneTable) apply(e jetstream.KeyValueEntry, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id, ok := strings.CutPrefix(e.Key(), shapePrefix); ok {
+		var s job.Shape
+		if e.Operation() != jetstream.KeyValuePut || json.Unmarshal(e.Value(), &s) != nil {
+			return // shapes are never taken away
+		}
+		t.shapes[job.ShapeID(id)] = s
+		t.signal()
+		return
+	}
+	lane, ok := parseLaneTokens(e.Key(), lanePrefix)
+	if !ok {
+		return
+	}
+	if e.Operation() != jetstream.KeyValuePut {
+		delete(t.lanes, lane)
+		t.signal()
+		return
+	}
+	var v laneValue
+	if json.Unmarshal(e.Value(), &v) != nil {
+		return
+	}
+	if t.done != nil && now.After(v.HotAt) {
+		v.HotAt = now // announced just now, whatever the clock of the other machine says
+	}
+	t.note(lane, v.HotAt).rev = e.Revision()
+	t.signal()
+}
+
+func (t *laneTable) note(lane job.Lane, hotAt time.Time) *LaneInfo {
+	info := t.lanes[lane]
+	if info == nil {
+		info = &LaneInfo{Lane: lane}
+		t.lanes[lane] = info
+	}
+	if hotAt.After(info.HotAt) {
+		info.HotAt = hotAt
+	}
+	return info
+}
+
+func (t *laneTable) signal() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// heat is when the lane was last known to get a job and which announcement said so; ok is false for an unknown lane.
+func (t *laneTable) heat(lane job.Lane) (h heat, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info := t.lanes[lane]
+	if info == nil {
+		return heat{}, false
+	}
+	return heat{info.HotAt, info.rev}, true
+}
+
+// heat says how recently a lane got a job.
+type heat struct {
+	at  time.Time
+	rev uint64
+}
+
+func (t *laneTable) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lanes)
+}
+
+// ensureLane makes sure that workers know the lane and watch it around due, before a message goes onto it. A lane that
+// is known and hot costs nothing.
+func (q *Queue) ensureLane(ctx context.Context, lane job.Lane, shape job.Shape, due time.Time) error {
+	h, known := q.lanes.heat(lane)
+	if known && h.at.After(due.Add(-hotFor/2)) {
+		return nil
+	}
+	if !known {
+		if err := q.createLane(ctx, lane, shape); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(laneValue{HotAt: due})
+	if err != nil {
+		return err
+	}
+	m := newMsg("$KV."+BucketShapes+"."+laneKey(lane), body)
+	if _, err := q.publish(ctx, m); err != nil {
+		return fmt.Errorf("announce lane %s: %w", laneKey(lane), err)
+	}
+	q.lanes.mu.Lock()
+	q.lanes.note(lane, due)
+	q.lanes.mu.Unlock()
+	return nil
+}
+
+// createLane writes the shape and makes the consumer; the lane's own key, which workers look for, comes last.
+func (q *Queue) createLane(ctx context.Context, lane job.Lane, shape job.Shape) error {
+	if n := q.lanes.count(); n >= q.opts.MaxLanes {
+		return fmt.Errorf("%w: there are %d combinations of priority band, requirements and project and this job would "+
+			"be one more; use rounder memory figures or fewer constraints, or wait until others are through", ErrTooManyLanes, n)
+	}
+	body, err := json.Marshal(shape)
+	if err != nil {
+		return err
+	}
+	_, err = q.casKey(ctx, BucketShapes, shapePrefix+string(shape.ID), body, 0, 0)
+	if err != nil && !errors.Is(err, errConflict) {
+		return err
+	}
+	return q.createConsumer(ctx, lane)
+}
+
+// createConsumer is idempotent. It creates only: an update by an older version could switch the priority policy off
+// for everybody.
+func (q *Queue) createConsumer(ctx context.Context, lane job.Lane) error {
+	_, err := q.js.CreateConsumer(ctx, StreamLanes, q.laneConfig(lane))
+	if err == nil || errors.Is(err, jetstream.ErrConsumerExists) {
+		return nil
+	}
+	var api *jetstream.APIError
+	const maximumConsumers = 10026
+	if errors.As(err, &api) && api.ErrorCode == maximumConsumers {
+		return fmt.Errorf("%w: the broker allows no more consumers on %s (%w)", ErrTooManyLanes, StreamLanes, err)
+	}
+	return fmt.Errorf("consumer of lane %s: %w", laneKey(lane), err)
+}
+
+// laneConfig is the one place that says how a lane is served. MaxAckPending and MaxWaiting are lifted because a lane
+// may have thousands of running jobs and waiting workers; MaxDeliver is never used, since a job that was returned often
+// is not a job that failed often.
+func (q *Queue) laneConfig(lane job.Lane) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: laneConsumer(lane), FilterSubject: laneSubject(lane), DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.AckWait, MaxDeliver: -1, MaxAckPending: -1,
+		MaxWaiting: 8192, InactiveThreshold: laneIdle,
+		PriorityPolicy: jetstream.PriorityPolicyPrioritized, PriorityGroups: []string{pullGroup},
+	}
+}

@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// GPU is one device as its machine announces it. What the machine does not know is absent.
+type GPU struct {
+	UUID               string   `json:"uuid"`
+	Index              int      `json:"index"`
+	Name               string   `json:"name"`
+	MemoryTotalMB      int64    `json:"memory_total_mb,omitempty"`
+	MemoryFreeMB       *int64   `json:"memory_free_mb,omitempty"`
+	UtilizationPercent *float64 `json:"utilization_percent,omitempty"`
+	TemperatureC       *float64 `json:"temperature_c,omitempty"`
+	PowerW             *float64 `json:"power_w,omitempty"`
+	ComputeCapability  string   `json:"compute_capability,omitempty"`
+	Score              *float64 `json:"score,omitempty"`
+	Slots              int      `json:"slots"`
+	Active             int      `json:"active"`
+	State              string   `json:"state"`             // ready, foreign, quarantined, unreadable, dirty, draining
+	Why                string   `json:"why,omitempty"`     // a sentence
+	Foreign            []string `json:"foreign,omitempty"` // processes that are not ours: who and how much
+	Jobs               []string `json:"jobs,omitempty"`    // number[.index] of those on it
+}
+
+// Machine is one worker's presence: what it is, has and does. It is believed for 15 s.
+type Machine struct {
+	Name     string            `json:"name"`
+	Instance string            `json:"instance"`
+	Session  string            `json:"session,omitempty"`
+	Version  string            `json:"version"`
+	At       time.Time         `json:"at"`
+	Source   string            `json:"gpu_source,omitempty"`
+	GPUs     []GPU             `json:"gpus"`
+	CPUs     int               `json:"cpus"`
+	MemoryMB int64             `json:"memory_mb,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Draining bool              `json:"draining,omitempty"`
+	Running  []string          `json:"running,omitempty"`  // number[.index]
+	Refusals map[string]string `json:"refusals,omitempty"` // shape -> why it cannot take it now
+	Never    map[string]string `json:"never,omitempty"`    // shape -> why it never can
+}
+
+// Announce says that the machine is there. Repeat it at least every 5 s, and when something changes.
+func (q *Queue) Announce(ctx context.Context, m Machine) error {
+	if m.At.IsZero() {
+		m.At = q.now().UTC()
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("announce %s: %w", m.Name, err)
+	}
+	if _, err := q.js.PublishMsg(ctx, newMsg(machineSubject(m.Name), body)); err != nil {
+		return fmt.Errorf("announce %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// Depart takes the machine off the list: its worker ends in good order.
+func (q *Queue) Depart(ctx context.Context, name string) error {
+	m := newMsg(machineSubject(name), nil)
+	m.Header.Set(headerKVOp, "DEL")
+	if _, err := q.js.PublishMsg(ctx, m); err != nil {
+		return fmt.Errorf("depart %s: %w", name, err)
+	}
+	return nil
+}
+
+func machineSubject(name string) string { return "$KV." + BucketMachines + "." + token(name) }
+
+// Machines lists the machines that are there, by name.
+func (q *Queue) Machines(ctx context.Context) ([]Machine, error) {
+	var all []Machine
+	err := q.eachKey(ctx, BucketMachines, func(_ string, value []byte) {
+		var m Machine
+		if json.Unmarshal(value, &m) == nil {
+			all = append(all, m)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("machines: %w", err)
+	}
+	slices.SortFunc(all, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// WatchMachines calls see with every announcement, beginning with those that stand, until ctx ends. gone is called for
+// a machine that departed; one that fell silent is told by its At.
+func (q *Queue) WatchMachines(ctx context.Context, see func(Machine), gone func(key string)) error {
+	kv, err := q.js.KeyValue(ctx, BucketMachines)
+	if err != nil {
+		return fmt.Errorf("machines: %w", streamError(err))
+	}
+	w, err := kv.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("machines: %w", err)
+	}
+	defer func() { _ = w.Stop() }() // fails only when the connection is gone
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.Updates():
+			if !ok {
+				return nil
+			}
+			passMachine(e, see, gone)
+		}
+	}
+}
+
+func passMachine(e jetstream.KeyValueEntry, see func(Machine), gone func(key string)) {
+	if e == nil {
+		return
+	}
+	if e.Operation() != jetstream.KeyValuePut {
+		gone(e.Key())
+		return
+	}
+	var m Machine
+	if json.Unmarshal(e.Value(), &m) == nil {
+		see(m)
+	}
+}
+
+// eachKey reads all keys of a small bucket as they are now.
+func (q *Queue) eachKey(ctx context.Context, bucket string, see func(key string, value []byte)) error {
+	kv, err := q.js.KeyValue(ctx, bucket)
+	if err != nil {
+		return streamError(err)
+	}
+	w, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Stop() }() // fails only when the connection is gone
+	for {
+		select {
+		case e, ok := <-w.Updates():
+			if !ok {
+				return errors.Join(ctx.Err(), ErrClosed)
+			}
+			if e == nil {
+				return nil
+			}
+			see(e.Key(), e.Value())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
