@@ -1,0 +1,274 @@
+package gpuslots
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berthq/berth/job"
+)
+
+// Request asks for a place.
+type Request struct {
+	Holder  string // the run's id; names it in the books, the locks and every sentence about it
+	Req     job.Requirements
+	Now     time.Time // zero: the pool's clock
+	Avoid   []string  // UUIDs to be taken last: where the job ran out of memory before
+	Exclude []string  // UUIDs not to be taken at all: where the job met a fault
+}
+
+// CanEver says whether this machine could run it with everything free, by the exact numbers: nil, or a Refusal
+// NeverFits. Quarantined cards count, they come back.
+func (p *Pool) CanEver(req job.Requirements) error {
+	w, err := newWish(Request{Req: req}, time.Time{})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.canEver(&w)
+}
+
+func (p *Pool) canEver(w *wish) error {
+	if err := p.neverMachine(&w.req); err != nil {
+		return err
+	}
+	if w.req.GPUs == 0 {
+		return nil
+	}
+	if len(p.cards) == 0 {
+		return refuse(NeverFits, "needs %s; %s has no GPU", w.need(), orThis(p.opts.Machine))
+	}
+	for _, id := range w.req.GPUIDs {
+		if !slices.ContainsFunc(p.cards, func(c *card) bool { return matchID(id, c.device) }) {
+			return refuse(NeverFits, "wants GPU %s, which %s does not have (it has %s)", id, orThis(p.opts.Machine), p.keys())
+		}
+	}
+	var refused []cardRefusal
+	for _, c := range p.cards {
+		if v := p.never(c, w); !v.ok() {
+			refused = append(refused, cardRefusal{c.device.UUID, c.device.Index, c.device.Key(), v})
+		}
+	}
+	if fit := len(p.cards) - len(refused); fit < w.req.GPUs {
+		return &Refusal{Reason: NeverFits, need: w.need(), fits: fit, cards: refused, has: len(p.cards), where: orThis(p.opts.Machine)}
+	}
+	return nil
+}
+
+func (p *Pool) keys() string {
+	const shown = 16
+	var keys []string
+	for i, c := range p.cards {
+		if i == shown {
+			keys = append(keys, fmt.Sprintf("and %d more", len(p.cards)-i))
+			break
+		}
+		keys = append(keys, c.device.Key())
+	}
+	return strings.Join(keys, " ")
+}
+
+// Room says whether it could start now and the score, 0..1, of the place it would get (1 without GPUs). The error is
+// a Refusal that says why not. Nothing is changed.
+func (p *Pool) Room(req job.Requirements, now time.Time) (float64, error) {
+	bid, err := p.Bid(req, now)
+	return bid.Score, err
+}
+
+// Bid is what a machine offers for a job.
+type Bid struct {
+	Score     float64 // of the place, 0..1
+	WholeLeft int     // GPUs that would still be wholly free
+	Priority  int     // of the pull, 0 (best) to 9
+}
+
+// Bid is Room with the priority at which this machine should ask for such a job.
+func (p *Pool) Bid(req job.Requirements, now time.Time) (Bid, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now = p.at(now)
+	w, err := newWish(Request{Req: req}, now)
+	if err != nil {
+		return Bid{}, err
+	}
+	chosen, err := p.choose(&w)
+	if err != nil {
+		return Bid{}, err
+	}
+	bid := Bid{Score: 1}
+	if len(chosen) > 0 {
+		bid.Score = ScoreGang(p.scores(chosen, now))
+	}
+	bid.WholeLeft = p.wholeFree(now, chosen)
+	bid.Priority = PullPriority(bid.Score, bid.WholeLeft)
+	if req.GPUs == 0 { // a job without GPUs goes best where there are none to spare
+		bid.Priority = min(9, 3*min(len(p.cards), 1))
+	}
+	return bid, nil
+}
+
+// wholeFree counts the cards that an exclusive job could have once the chosen ones are taken.
+func (p *Pool) wholeFree(now time.Time, chosen []*card) int {
+	w := wish{now: now, slots: 1}
+	n := 0
+	for _, c := range p.cards {
+		if p.look(c, &w).ok() && !slices.Contains(chosen, c) {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *Pool) scores(cards []*card, now time.Time) []float64 {
+	scores := make([]float64, len(cards))
+	for i, c := range cards {
+		scores[i] = p.score(c, now)
+	}
+	return scores
+}
+
+func (p *Pool) at(now time.Time) time.Time {
+	if now.IsZero() {
+		return p.opts.Now()
+	}
+	return now
+}
+
+// choose picks the cards for the wish, best first; none for a wish without GPUs.
+func (p *Pool) choose(w *wish) ([]*card, error) {
+	if err := p.canEver(w); err != nil {
+		return nil, err
+	}
+	if p.draining {
+		return nil, refuse(Draining, "%s is draining: it finishes what runs and takes nothing new", orThis(p.opts.Machine))
+	}
+	if err := p.host.room(&w.req); err != nil {
+		return nil, err
+	}
+	if w.req.GPUs == 0 {
+		return nil, nil
+	}
+	fitting := make([]*card, 0, len(p.cards))
+	cands := make([]Candidate, 0, len(p.cards))
+	for _, c := range p.cards {
+		if p.look(c, w).ok() {
+			fitting = append(fitting, c)
+			cands = append(cands, p.candidate(c, w))
+		}
+	}
+	picked := Choose(cands, w.req.GPUs, p.opts.Placement, w.req.Balanced)
+	if picked == nil {
+		return nil, p.refusal(w, fitting)
+	}
+	chosen := make([]*card, len(picked))
+	for i, at := range picked {
+		chosen[i] = fitting[at]
+	}
+	return chosen, nil
+}
+
+func (p *Pool) refusal(w *wish, fitting []*card) error {
+	if len(fitting) >= w.req.GPUs {
+		return refuse(Memory, "needs %s; %s would do, but the free memory of no %d of them is within %.0f %% of each other",
+			w.need(), count(len(fitting), "GPU"), w.req.GPUs, 100*(1-balanceRatio))
+	}
+	refused := make([]cardRefusal, 0, len(p.cards)-len(fitting))
+	for _, c := range p.cards {
+		if v := p.look(c, w); !v.ok() {
+			refused = append(refused, cardRefusal{c.device.UUID, c.device.Index, c.device.Key(), v})
+		}
+	}
+	return summarise(w.need(), len(fitting), refused)
+}
+
+// TryAcquire takes a place at once or says why there is none (a Refusal): all the GPUs of a gang, the CPUs and the
+// host memory, or nothing. It never waits. The caller sees to it that the reading is fresh: see Stale.
+func (p *Pool) TryAcquire(r Request) (*Allocation, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.at(r.Now)
+	if r.Holder == "" {
+		return nil, errors.New("a request for GPUs needs a holder")
+	}
+	if p.held[r.Holder] != nil {
+		return nil, fmt.Errorf("run %s %w", r.Holder, ErrHolderBusy)
+	}
+	w, err := newWish(r, now)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		chosen, err := p.choose(&w)
+		if err != nil {
+			return nil, err
+		}
+		locks, clash, err := p.lock(chosen, &w, r.Holder)
+		if err != nil {
+			return nil, err
+		}
+		if clash { // somebody else's since the last reading: choose again without it
+			continue
+		}
+		return p.grant(r, &w, chosen, locks), nil
+	}
+}
+
+// grant enters the allocation into the books.
+func (p *Pool) grant(r Request, w *wish, chosen []*card, locks []*gpuLock) *Allocation {
+	p.seq++
+	a := &Allocation{
+		ID: fmt.Sprintf("%s#%d", r.Holder, p.seq), Holder: r.Holder, Method: string(p.opts.Placement),
+		pool: p, req: r.Req, since: w.now, locks: locks,
+	}
+	for _, l := range locks {
+		a.LockFiles = append(a.LockFiles, l.file)
+	}
+	for i, c := range chosen {
+		score := p.score(c, w.now)
+		a.Devices = append(a.Devices, c.device)
+		a.Scores = append(a.Scores, score)
+		a.Details = append(a.Details, detail(c, score))
+		h := p.newHold(c, w, r.Holder)
+		if len(locks) > 0 {
+			h.locks = locks[i].slots
+		}
+		c.holds = append(c.holds, h)
+		a.holds = append(a.holds, h)
+	}
+	p.host.take(&a.req)
+	p.held[r.Holder] = a
+	return a
+}
+
+func (p *Pool) newHold(c *card, w *wish, holder string) *hold {
+	h := &hold{holder: holder, exclusive: !w.shared, slots: c.slots, promiseMB: w.needMB, since: w.now, measured: new(int64)}
+	if w.shared {
+		h.slots = w.slots
+		if w.needMB == 0 {
+			h.shareMB = p.share(c, w.slots)
+		}
+	}
+	return h
+}
+
+func detail(c *card, score float64) job.GPUDetail {
+	return job.GPUDetail{
+		Index: c.device.Index, UUID: c.device.UUID, Name: c.device.Name,
+		MemoryFreeMB: freeOf(c), UtilizationPercent: c.util, AvailabilityScore: &score,
+	}
+}
+
+// freeOf is the measured free memory, as far as it is known.
+func freeOf(c *card) *int64 {
+	switch {
+	case c.freeMB != nil:
+		return c.freeMB
+	case c.usedMB != nil && c.totalMB > 0:
+		free := max(0, c.totalMB-*c.usedMB)
+		return &free
+	}
+	return nil
+}

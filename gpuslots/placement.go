@@ -1,0 +1,70 @@
+package gpuslots
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Placement is the order in which fitting cards are taken.
+type Placement string
+
+// The placements.
+const (
+	PlaceScore   Placement = "score"   // best score, then least loaded
+	PlacePack    Placement = "pack"    // fill cards that are in use already
+	PlaceSpread  Placement = "spread"  // least loaded, then best score
+	PlaceBestFit Placement = "bestfit" // least memory left over
+)
+
+// ParsePlacement reads the name of a placement.
+func ParsePlacement(s string) (Placement, error) {
+	switch p := Placement(s); p {
+	case PlaceScore, PlacePack, PlaceSpread, PlaceBestFit:
+		return p, nil
+	}
+	return "", fmt.Errorf("placement %q: want score, pack, spread or bestfit", s)
+}
+
+// Candidate is one card that fits, as far as the choice among them needs it.
+type Candidate struct {
+	Index   int
+	Score   float64 // 0..1
+	FreeMB  int64   // before this job
+	Load    float64 // share of its slots that are taken, 0..1
+	Avoided bool    // the request would rather have another
+	Foreign bool    // foreign processes are there, and the policy is avoid
+}
+
+// Compare orders two candidates; negative: a is to be taken first. Cards to be avoided come last under every
+// placement; equals go by index.
+func (p Placement) Compare(a, b *Candidate) int {
+	if c := cmp.Or(compareBool(a.Avoided, b.Avoided), compareBool(a.Foreign, b.Foreign)); c != 0 {
+		return c
+	}
+	c := 0
+	switch p {
+	case PlacePack:
+		c = cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.FreeMB, b.FreeMB))
+	case PlaceSpread:
+		c = cmp.Or(cmp.Compare(a.Load, b.Load), cmp.Compare(b.Score, a.Score))
+	case PlaceBestFit:
+		c = cmp.Or(cmp.Compare(a.FreeMB, b.FreeMB), cmp.Compare(b.Load, a.Load))
+	default:
+		c = cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Load, b.Load))
+	}
+	if c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Index, b.Index)
+}
+
+// compareBool puts false first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
