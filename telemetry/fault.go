@@ -102,3 +102,15 @@ func recoveryText(action int) string {
 	}
 	return fmt.Sprintf("the driver asks for recovery action %d", action)
 }
+
+// Ailment is the fault that a reading's own gauges show, nil when they show none: a recovery action the driver asks
+// for, or no spare memory rows left. Uncorrected memory errors are faults when they grow, which takes two readings.
+func Ailment(r Reading) *Fault {
+	switch {
+	case r.RecoveryAction != nil && *r.RecoveryAction != 0:
+		return &Fault{UUID: r.UUID, Kind: FaultRecovery, Fatal: true, Text: recoveryText(*r.RecoveryAction)}
+	case r.RemapFailed:
+		return &Fault{UUID: r.UUID, Kind: FaultECC, Fatal: true, Text: "a broken memory row could not be replaced: the card is worn out"}
+	}
+	return nil
+}
