@@ -1,0 +1,146 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Level is how much of a fence the machine gives a run.
+type Level string
+
+// The levels, best first.
+const (
+	Full  Level = "cgroup-v2"
+	Fence Level = "cgroup-v2-fence"
+	None  Level = "process-group"
+)
+
+// Tree is where the groups of this machine's runs are made. The zero Tree makes none.
+type Tree struct {
+	Level       Level
+	Text        string   // for people: what holds a run, and what is missing
+	Root        string   // folder of the groups; "" when there are none
+	Controllers []string // that limit and count a run
+}
+
+// wanted controllers; a run's limits use those that the machine grants.
+var wanted = []string{"memory", "pids", "cpu"}
+
+// Off is the tree of a worker that was told to use no groups.
+func Off() Tree {
+	return Tree{Level: None, Text: "process group, subreaper and environment mark (cgroups switched off)"}
+}
+
+// Probe finds out what the machine offers by doing it: make a group, run try in it, kill it, remove it. try starts a
+// short process inside the group whose folder it is given. Anything that fails lowers the level and is said in Text.
+func Probe(try func(dir string) error) Tree {
+	root, err := makeRoot()
+	if err != nil {
+		return Tree{Level: None, Text: "process group, subreaper and environment mark: " + err.Error()}
+	}
+	t := Tree{Level: Fence, Root: root, Controllers: enable(root)}
+	if err := t.prove(try); err != nil {
+		return Tree{Level: None, Text: fmt.Sprintf("process group, subreaper and environment mark: cgroups at %s do not work: %v", root, err)}
+	}
+	if slices.Contains(t.Controllers, "memory") && slices.Contains(t.Controllers, "pids") {
+		t.Level = Full
+		t.Text = "cgroup v2 at " + root + " with " + strings.Join(t.Controllers, ", ")
+		return t
+	}
+	t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; without the memory controller (hybrid hierarchy or not delegated) host memory is not limited"
+	return t
+}
+
+func (t Tree) prove(try func(dir string) error) error {
+	g, err := t.Create(fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
+	if err != nil {
+		return err
+	}
+	err = try(g.Dir)
+	return errors.Join(err, g.Kill(), g.Remove())
+}
+
+// makeRoot makes the folder for groups below this process's own place in the v2 hierarchy: that is what a service
+// manager delegates.
+func makeRoot() (string, error) {
+	mount, err := mountPoint()
+	if err != nil {
+		return "", err
+	}
+	own, err := ownPath()
+	if err != nil {
+		return "", err
+	}
+	root := filepath.Join(mount, own, "berth")
+	if filepath.Base(own) == "supervisor" { // a predecessor, or this process, moved here to free its parent
+		root = filepath.Join(mount, filepath.Dir(own), "berth")
+	}
+	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("no cgroup of our own (with systemd: Delegate=yes): %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "cgroup.kill")); err != nil {
+		return "", errors.New("the kernel has no cgroup.kill (Linux 5.14 or newer has)")
+	}
+	return root, nil
+}
+
+// mountPoint finds the v2 hierarchy: /sys/fs/cgroup, or /sys/fs/cgroup/unified on hybrid machines.
+func mountPoint() (string, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		before, after, found := strings.Cut(line, " - ")
+		f := strings.Fields(before)
+		if found && len(f) > 4 && strings.HasPrefix(after, "cgroup2 ") {
+			return f[4], nil
+		}
+	}
+	return "", errors.New("no cgroup v2 hierarchy is mounted")
+}
+
+func ownPath() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		if path, found := strings.CutPrefix(line, "0::"); found {
+			return strings.TrimSpace(path), nil
+		}
+	}
+	return "", errors.New("this process is in no cgroup v2")
+}
+
+// enable hands the wanted controllers down to root's children and returns those it got.
+func enable(root string) []string {
+	parent := filepath.Dir(root)
+	var got []string
+	for _, c := range wanted {
+		if !has(parent, "cgroup.controllers", c) {
+			continue
+		}
+		if !has(parent, "cgroup.subtree_control", c) && grant(parent, c) != nil {
+			continue
+		}
+		if has(root, "cgroup.subtree_control", c) || grant(root, c) == nil {
+			got = append(got, c)
+		}
+	}
+	return got
+}
+
+func grant(dir, controller string) error {
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+}
+
+func has(dir, file, word string) bool {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	return err == nil && slices.ContainsFunc(bytes.Fields(b), func(f []byte) bool { return string(f) == word })
+}

@@ -1,0 +1,146 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/berthq/berth/runner/shim"
+	"github.com/berthq/berth/runner/spool"
+	"golang.org/x/sys/unix"
+)
+
+// Exit is how a run ended, as data.
+type Exit struct {
+	Code   int    // 128+n when a signal ended the command; -1 when nobody saw it end
+	Signal string // "SIGKILL"
+	Cause  Cause  // "" = it ended by itself
+	Why    string // the cause in a sentence
+
+	StartedAt, EndedAt time.Time // EndedAt is StartedAt plus what a clock that nobody sets has measured
+	OOMKills           int       // processes the kernel killed in the run's cgroup for want of host memory
+	CPUSeconds         float64
+	PeakMemoryMB       *int64 // of the whole tree where a cgroup counts it, otherwise of its largest process
+
+	LogBytes   int64  // what the run wrote
+	LogDropped int64  // of that, not kept
+	Tail       []byte // the last 64 KiB it wrote, both streams
+
+	Output    json.RawMessage // what the job left in its result file, when that is JSON
+	Warnings  []string
+	Survivors []int // processes that do not die: their devices must not be given away
+}
+
+const (
+	tailSize  = 64 << 10
+	outputMax = 256 << 10
+)
+
+// conclude reads how the run ended. Without a word from the shim the tree is killed and the cause is shim_lost.
+func (h *Handle) conclude() Exit {
+	var seen shim.Exit
+	err := readJSON(filepath.Join(h.dir, shim.ExitFile), &seen)
+	var exit Exit
+	if err == nil {
+		exit = exitOf(seen)
+	} else {
+		exit = h.unseen(err)
+	}
+	if exit.Tail, err = spool.Tail(h.dir, tailSize); err != nil {
+		exit.Warnings = append(exit.Warnings, err.Error())
+	}
+	if exit.Output, err = output(shim.ResultFile(h.dir)); err != nil {
+		exit.Warnings = append(exit.Warnings, err.Error())
+	}
+	return exit
+}
+
+func exitOf(seen shim.Exit) Exit {
+	e := Exit{
+		Code: seen.Code, Cause: Cause(seen.Cause), Why: seen.Why,
+		StartedAt: seen.StartedAt, EndedAt: seen.StartedAt.Add(seen.Elapsed),
+		OOMKills: seen.OOMKills, CPUSeconds: seen.CPUSeconds, PeakMemoryMB: seen.PeakMemoryMB,
+		LogBytes: seen.LogBytes, LogDropped: seen.LogDropped, Warnings: seen.Warnings, Survivors: seen.Survivors,
+	}
+	if seen.Signal != 0 {
+		e.Signal = signalName(syscall.Signal(seen.Signal))
+	}
+	return e
+}
+
+// unseen ends a run whose shim is gone without a word.
+func (h *Handle) unseen(cause error) Exit {
+	exit := Exit{
+		Code: -1, Cause: ShimLost, StartedAt: h.state.StartedAt, EndedAt: time.Now(),
+		Why: "the run's shim was killed; its processes were ended, how the command would have ended nobody knows",
+	}
+	if !errors.Is(cause, os.ErrNotExist) {
+		exit.Warnings = append(exit.Warnings, "exit.json: "+cause.Error())
+	}
+	if words := shimWords(h.dir); words != "" {
+		exit.Warnings = append(exit.Warnings, "the shim said"+words)
+	}
+	h.mu.Lock()
+	if h.forced && h.ask != nil {
+		exit.Cause, exit.Why = h.ask.cause, h.ask.why
+		exit.Warnings = append(exit.Warnings, "the run's shim did not follow: it was killed and its processes with it")
+	}
+	h.mu.Unlock()
+	if err := sweep(h.traces()); err != nil {
+		exit.Warnings = append(exit.Warnings, err.Error())
+		var s *survivorsError
+		if errors.As(err, &s) {
+			exit.Survivors = s.pids()
+		}
+	}
+	return exit
+}
+
+// output reads the job's result file. What is not JSON, or too much, is a warning: the job's own exit decides.
+func output(path string) (json.RawMessage, error) {
+	// The job may have put anything there: a FIFO must not hold the worker, a link must not leave the folder.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("BERTH_RESULT_FILE was not read: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.New("BERTH_RESULT_FILE is not a plain file: left out of the result")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, outputMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("BERTH_RESULT_FILE was not read: %w", err)
+	}
+	b = bytes.TrimSpace(b)
+	switch {
+	case len(b) > outputMax:
+		return nil, fmt.Errorf("BERTH_RESULT_FILE holds more than %d KiB: left out of the result", outputMax>>10)
+	case len(b) == 0:
+		return nil, nil
+	case !json.Valid(b):
+		return nil, errors.New("BERTH_RESULT_FILE does not hold valid JSON: left out of the result")
+	}
+	return b, nil
+}
+
+// ResultFile is the path of BERTH_RESULT_FILE in a run's folder.
+func ResultFile(stateDir string) string { return shim.ResultFile(stateDir) }
+
+// StopReasonFile is the path of BERTH_STOP_REASON_FILE in a run's folder.
+func StopReasonFile(stateDir string) string { return shim.StopReasonFile(stateDir) }
+
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return fmt.Sprintf("SIG%d", int(sig)) // a real-time signal
+}

@@ -1,0 +1,232 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berthq/berth/runner/cgroup"
+	"github.com/berthq/berth/runner/proc"
+	"github.com/berthq/berth/runner/shim"
+	"golang.org/x/sys/unix"
+)
+
+// Options of [New].
+type Options struct {
+	StoreDir  string       // the worker's store; runs live in its folder "runs"
+	Exe       string       // the binary to start as shim; "" = this one, also when it was replaced on disk meanwhile
+	NoCgroups bool         // hold runs by process group, subreaper and mark alone
+	Logger    *slog.Logger // nil = silent
+}
+
+// Process runs commands as processes of this machine. Safe for concurrent use.
+type Process struct {
+	runs   string
+	exe    string
+	tree   cgroup.Tree
+	logger *slog.Logger
+	waker  *waker
+	census census
+}
+
+var _ Runner = (*Process)(nil)
+
+// New makes the folder of runs and finds out by trial what can hold a run together on this machine.
+func New(o Options) (*Process, error) {
+	p := &Process{exe: o.Exe, logger: o.Logger, tree: cgroup.Off()}
+	if p.exe == "" {
+		p.exe = "/proc/self/exe"
+	}
+	if p.logger == nil {
+		p.logger = slog.New(slog.DiscardHandler)
+	}
+	store, err := filepath.Abs(o.StoreDir)
+	if err != nil {
+		return nil, fmt.Errorf("the store folder: %w", err)
+	}
+	p.runs = filepath.Join(store, "runs")
+	if err := os.MkdirAll(p.runs, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of runs: %w", err)
+	}
+	if !o.NoCgroups {
+		p.tree = cgroup.Probe(func(dir string) error { return probe(p.exe, dir) })
+	}
+	p.waker, err = newWaker()
+	return p, err
+}
+
+// Close ends the worker's side; runs go on. Handles must be released or detached before.
+func (p *Process) Close() error { return p.waker.close() }
+
+// Isolation says what holds a run together here.
+func (p *Process) Isolation() Isolation {
+	return Isolation{Level: string(p.tree.Level), Text: p.tree.Text, Controllers: p.tree.Controllers}
+}
+
+// StateDir is the folder of the run with that id.
+func (p *Process) StateDir(id string) string { return filepath.Join(p.runs, id) }
+
+// kept is run.json: what a later worker needs to find everything of the run, whatever became of its shim.
+type kept struct {
+	Version int           `json:"version"`
+	ID      string        `json:"id"`
+	Mark    string        `json:"mark"`
+	Cgroup  string        `json:"cgroup,omitempty"`
+	BootID  string        `json:"boot_id"`
+	Grace   time.Duration `json:"grace"`
+	Lead    time.Duration `json:"lead,omitempty"` // from the checkpoint signal to the stop signal
+	At      time.Time     `json:"at"`
+}
+
+const (
+	keptFile = "run.json"
+	noteFile = "note"
+)
+
+// Start starts the run. It returns once the command has been exec'ed. A [*StartError] says that the job cannot be
+// started; any other error is the machine's or ctx's. After an error nothing of the run is left, neither process nor
+// folder. ctx bounds the start, not the run.
+func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
+	order, err := orderOf(run)
+	if err != nil {
+		return nil, err
+	}
+	dir := run.StateDir
+	if dir == "" {
+		dir = p.StateDir(run.ID)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of run %s: %w", run.ID, err)
+	}
+	h, err := p.start(ctx, run, order, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return h, nil
+}
+
+func (p *Process) start(ctx context.Context, run Run, order shim.Order, dir string) (*Handle, error) {
+	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now()}
+	if err := os.Mkdir(filepath.Join(dir, shim.JobDir), 0o755); err != nil {
+		return nil, fmt.Errorf("make the job's folder: %w", err)
+	}
+	if p.tree.Root != "" {
+		_, token, _ := strings.Cut(order.Mark, "@")
+		group, err := p.tree.Create(run.ID+"-"+token, run.Limits)
+		if err != nil {
+			return nil, err
+		}
+		k.Cgroup, order.Cgroup = group.Dir, group.Dir
+	}
+	if err := errors.Join(writeFile(filepath.Join(dir, keptFile), marshal(k)), writeFile(filepath.Join(dir, noteFile), run.Note)); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the run's folder: %w", err), p.removeGroup(k))
+	}
+	child, state, err := p.spawn(ctx, dir, order, run.ExtraFiles)
+	if err != nil {
+		return nil, errors.Join(err, p.removeGroup(k))
+	}
+	return p.handle(dir, k, state, child)
+}
+
+func (p *Process) removeGroup(k kept) error {
+	if k.Cgroup == "" {
+		return nil
+	}
+	return cgroup.Group{Dir: k.Cgroup}.Remove()
+}
+
+// orderOf checks a run and puts it into the shim's words.
+func orderOf(run Run) (shim.Order, error) {
+	if run.ID == "" || strings.ContainsAny(run.ID, "/\x00@") || strings.HasPrefix(run.ID, ".") {
+		return shim.Order{}, fmt.Errorf("run id %q cannot name a folder", run.ID)
+	}
+	if !filepath.IsAbs(run.Dir) {
+		return shim.Order{}, &StartError{Code: 127, Reason: fmt.Sprintf("the workdir %q is not an absolute path", run.Dir)}
+	}
+	stop, err := signalNumber(run.StopSignal, syscall.SIGTERM)
+	if err != nil {
+		return shim.Order{}, &StartError{Code: 126, Reason: "stop signal: " + err.Error()}
+	}
+	o := shim.Order{
+		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
+		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
+		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap,
+	}
+	switch {
+	case o.Grace == 0:
+		o.Grace = DefaultGrace
+	case o.Grace < 0:
+		o.Grace = 0
+	}
+	if o.SessionGrace <= 0 {
+		o.SessionGrace = o.Grace
+	}
+	if c := run.Checkpoint; c != nil {
+		sig, err := signalNumber(c.Signal, syscall.SIGUSR1)
+		if err != nil {
+			return shim.Order{}, &StartError{Code: 126, Reason: "checkpoint signal: " + err.Error()}
+		}
+		o.CheckpointSignal, o.CheckpointBefore = int(sig), time.Duration(c.Before)
+	}
+	for _, entry := range append(append([]string{}, run.Env...), run.Command...) {
+		if strings.ContainsRune(entry, 0) {
+			return shim.Order{}, &StartError{Code: 126, Reason: "the command or environment holds a NUL byte"}
+		}
+	}
+	return o, nil
+}
+
+// newMark is a sign that no other run on the machine has, also not one of another broker with the same number.
+func newMark(id string) string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "BERTH_RUN_ID=" + id + "@" + hex.EncodeToString(b[:])
+}
+
+// bootDeadline puts a time of this process onto the boot clock, which the shim shares and nobody can set.
+func bootDeadline(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, proc.Boottime()+time.Until(t))
+}
+
+// signalNumber reads "SIGUSR1", "USR1" or "".
+func signalNumber(name string, def syscall.Signal) (syscall.Signal, error) {
+	if name == "" {
+		return def, nil
+	}
+	upper := strings.ToUpper(name)
+	if !strings.HasPrefix(upper, "SIG") {
+		upper = "SIG" + upper
+	}
+	if sig := unix.SignalNum(upper); sig != 0 {
+		return sig, nil
+	}
+	return 0, fmt.Errorf("no signal is called %q (SIGTERM, SIGINT, SIGUSR1, … are)", name)
+}
+
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own plain structs
+	}
+	return b
+}
+
+// writeFile replaces a file as a whole.
+func writeFile(path string, b []byte) error {
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/runner/cgroup"
+)
+
+// Runner starts runs and finds those that an earlier worker started. A run always has a shim; what the shim starts, a
+// process or a container, is the implementation's business.
+type Runner interface {
+	Start(ctx context.Context, run Run) (*Handle, error)
+	Adopt(ctx context.Context) ([]*Handle, []Lost, error)
+	Isolation() Isolation
+	Close() error
+}
+
+// Run is what to run, and within which limits. Command and Env are final; see [Expand] and [Environment].
+type Run struct {
+	ID       string // "number[.index].attempt"; names the run's folder
+	StateDir string // "" = the runner's place for it
+	Command  []string
+	Env      []string
+	Dir      string
+
+	// ExtraFiles are held open by the shim as long as it lives: the lock files of the devices. The job does not get
+	// them. The caller keeps its own.
+	ExtraFiles []*os.File
+
+	Grace        time.Duration // from the stop signal to the kill; 0 = 30 s, negative = none
+	SessionGrace time.Duration // the same when the session is over, at most Grace; 0 = Grace
+	StopSignal   string        // "SIGTERM" when empty
+	TimeLimit    time.Duration // 0 = none
+	Checkpoint   *job.Checkpoint
+	Deadline     time.Time // of the worker's session, see Handle.Extend; zero = none
+	LogCap       int64     // bytes of output kept; 0 = 1 GiB
+	Limits       Limits    // as far as the machine can enforce them
+	Note         []byte    // the worker's own words, kept beside the run for whoever adopts it
+}
+
+// Limits of one run on its host. Zero means none.
+type Limits = cgroup.Limits
+
+// DefaultGrace is what a run gets between the stop signal and the kill.
+const DefaultGrace = 30 * time.Second
+
+// Cause is why a run was ended. Empty: it ended by itself.
+type Cause string
+
+// The causes.
+const (
+	Timeout     Cause = "timeout"
+	Cancelled   Cause = "cancelled"
+	SessionLost Cause = "session_lost"
+	Drained     Cause = "drained"
+	Preempted   Cause = "preempted"
+	ShimLost    Cause = "shim_lost"
+)
+
+// Isolation is how well the machine can hold a run together.
+type Isolation struct {
+	Level       string   // cgroup-v2, cgroup-v2-fence, process-group
+	Text        string   // for people
+	Controllers []string // that limit and count a run
+}
+
+// StartError is why a job could not be started: a mistake in the job, or something this machine lacks. Code is what a
+// shell would have exited with.
+type StartError struct {
+	Code   int // 126 cannot be executed, 127 not found
+	Reason string
+}
+
+func (e *StartError) Error() string { return e.Reason }
+
+// Lost is a run of an earlier worker of which nothing can be waited for any more.
+type Lost struct {
+	ID   string
+	Dir  string
+	Note []byte
+	Why  string
+}
+
+// Remove forgets the lost run, once the worker has settled it.
+func (l Lost) Remove() error { return os.RemoveAll(l.Dir) }

@@ -1,0 +1,45 @@
+package shim
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// reserve takes disk blocks for exit.json beforehand, so that a full disk cannot eat how the run ended.
+func reserve(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, ExitFile+".new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_ = syscall.Fallocate(int(f.Fd()), 0, 0, 16<<10) // not every file system can; then it is a hope
+	return f, nil
+}
+
+// commit writes v into the reserved file and gives it its name.
+func commit(f *os.File, path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(b))); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// writeJSON replaces a file as a whole.
+func writeJSON(path string, v any) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return commit(f, path, v)
+}

@@ -1,0 +1,91 @@
+package shim
+
+import (
+	"path/filepath"
+	"time"
+)
+
+// Arg0 marks a process as a shim.
+const Arg0 = "berth-shim"
+
+// The files of a run's folder that the worker and the shim share.
+const (
+	LockFile    = "lock"
+	StateFile   = "state.json"
+	ControlFile = "control"
+	LogFile     = "shim.log"
+	ExitFile    = "exit.json"
+	JobDir      = "job"
+)
+
+// ResultFile is where the job may leave JSON for its result.
+func ResultFile(dir string) string { return filepath.Join(dir, JobDir, "result.json") }
+
+// StopReasonFile is where the job finds out why it is being stopped: the cause on the first line, a sentence on the
+// second.
+func StopReasonFile(dir string) string { return filepath.Join(dir, JobDir, "stop-reason") }
+
+// Order is what the shim is told on its standard input. Times are on the boot clock ([proc.Boottime]).
+type Order struct {
+	ID      string   `json:"id"`
+	Mark    string   `json:"mark"` // KEY=value in the environment of everything the run starts
+	Command []string `json:"command"`
+	Env     []string `json:"env"`
+	Dir     string   `json:"dir"`
+	Cgroup  string   `json:"cgroup,omitempty"`
+
+	StopSignal       int           `json:"stop_signal"`
+	Grace            time.Duration `json:"grace"`
+	SessionGrace     time.Duration `json:"session_grace"`
+	TimeLimit        time.Duration `json:"time_limit,omitempty"`
+	Deadline         time.Duration `json:"deadline,omitempty"` // of the worker's session
+	CheckpointSignal int           `json:"checkpoint_signal,omitempty"`
+	CheckpointBefore time.Duration `json:"checkpoint_before,omitempty"`
+	LogCap           int64         `json:"log_cap,omitempty"`
+}
+
+// State is who runs, for the worker that started the run and for those after it.
+type State struct {
+	BootID      string        `json:"boot_id"`
+	Shim        Process       `json:"shim"`
+	Job         Process       `json:"job"`
+	StartedAt   time.Time     `json:"started_at"`
+	StartedBoot time.Duration `json:"started_boot"`
+}
+
+// Process is a pid that can be told from a later process with the same pid.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// Report is the one answer to an order, on standard output: the state, or why the job could not be started.
+type Report struct {
+	State  *State `json:"state,omitempty"`
+	Code   int    `json:"code,omitempty"` // as a shell would exit: 126, 127; 0 when the machine is to blame
+	Reason string `json:"reason,omitempty"`
+}
+
+// Exit is how a run ended, as the shim saw it.
+type Exit struct {
+	Code         int           `json:"code"` // 128+n when a signal ended it
+	Signal       int           `json:"signal,omitempty"`
+	Cause        string        `json:"cause,omitempty"` // "" = it ended by itself
+	Why          string        `json:"why,omitempty"`
+	StartedAt    time.Time     `json:"started_at"`
+	Elapsed      time.Duration `json:"elapsed"`
+	OOMKills     int           `json:"oom_kills,omitempty"`
+	CPUSeconds   float64       `json:"cpu_seconds"`
+	PeakMemoryMB *int64        `json:"peak_memory_mb,omitempty"`
+	LogBytes     int64         `json:"log_bytes"`
+	LogDropped   int64         `json:"log_dropped,omitempty"`
+	Warnings     []string      `json:"warnings,omitempty"`
+	Survivors    []int         `json:"survivors,omitempty"` // processes that would not die
+}
+
+// The causes a shim gives by itself; others come with a stop command.
+const (
+	CauseTimeout     = "timeout"
+	CauseSessionLost = "session_lost"
+	CauseDrained     = "drained"
+)

@@ -1,0 +1,148 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/berthq/berth/runner/shim"
+)
+
+// shimEnv keeps a shim small: one thread of Go code is plenty, and its garbage is not worth keeping.
+var shimEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GOTRACEBACK=single"}
+
+// spawn starts a shim, gives it the order and waits for its report.
+func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra []*os.File) (*os.Process, shim.State, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, shim.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, shim.State{}, err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, shim.State{}, fmt.Errorf("lock the run's folder: %w", err)
+	}
+	words, err := os.OpenFile(filepath.Join(dir, shim.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, shim.State{}, err
+	}
+	defer words.Close()
+	orderR, orderW, err := os.Pipe()
+	if err != nil {
+		return nil, shim.State{}, err
+	}
+	defer orderW.Close()
+	reportR, reportW, err := os.Pipe()
+	if err != nil {
+		orderR.Close()
+		return nil, shim.State{}, err
+	}
+	defer reportR.Close()
+
+	child, err := startShim(p.exe, []string{shim.Arg0, dir, order.ID}, &os.ProcAttr{
+		Dir: dir, Env: shimEnv, Sys: &syscall.SysProcAttr{Setsid: true},
+		Files: append([]*os.File{orderR, reportW, words, lock}, extra...),
+	})
+	orderR.Close()
+	reportW.Close()
+	if err != nil {
+		return nil, shim.State{}, fmt.Errorf("start a shim: %w", err)
+	}
+	report, err := converse(ctx, orderW, reportR, order)
+	if err == nil && report.State != nil {
+		return child, *report.State, nil
+	}
+	// The shim ends by itself after a refusal. After anything else nothing it may have begun can stay.
+	if err != nil {
+		_ = child.Kill()
+	}
+	_, waitErr := child.Wait()
+	if err == nil {
+		return nil, shim.State{}, refusal(report)
+	}
+	sweepErr := sweep(tracesOf(kept{Mark: order.Mark, Cgroup: order.Cgroup}, shim.State{}))
+	return nil, shim.State{}, errors.Join(fmt.Errorf("the shim did not come up: %w%s", err, shimWords(dir)), waitErr, sweepErr)
+}
+
+// converse gives the order and reads the report.
+func converse(ctx context.Context, orderW, reportR *os.File, order shim.Order) (shim.Report, error) {
+	stop := context.AfterFunc(ctx, func() {
+		orderW.Close()
+		reportR.Close()
+	})
+	defer stop()
+	var report shim.Report
+	if _, err := orderW.Write(marshal(order)); err != nil {
+		return report, orElse(ctx, err)
+	}
+	orderW.Close()
+	if err := json.NewDecoder(reportR).Decode(&report); err != nil {
+		if err == io.EOF {
+			err = errors.New("it ended without a report")
+		}
+		return report, orElse(ctx, err)
+	}
+	return report, nil
+}
+
+// orElse prefers the reason why the caller gave up to what that looked like.
+func orElse(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func refusal(r shim.Report) error {
+	if r.Code == 0 {
+		return fmt.Errorf("the shim could not start the command: %s", r.Reason)
+	}
+	return &StartError{Code: r.Code, Reason: r.Reason}
+}
+
+// shimWords is what the shim had to say on its standard error, shortened, for an error message.
+func shimWords(dir string) string {
+	b, _ := os.ReadFile(filepath.Join(dir, shim.LogFile))
+	text := strings.TrimSpace(string(b[:min(len(b), 2000)]))
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// startShim starts a process with the signals blocked that a shim reads from a descriptor.
+func startShim(exe string, args []string, attr *os.ProcAttr) (child *os.Process, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = shim.WithSignals(true, func() error {
+		child, err = os.StartProcess(exe, args, attr)
+		return err
+	})
+	return child, err
+}
+
+// probe starts a process that ends at once inside the cgroup.
+func probe(exe, dir string) error {
+	group, err := syscall.Open(dir, syscall.O_DIRECTORY|syscall.O_CLOEXEC|syscall.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(group)
+	child, err := os.StartProcess(exe, []string{shim.Arg0, shim.ProbeArg}, &os.ProcAttr{
+		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group},
+	})
+	if err != nil {
+		return err
+	}
+	state, err := child.Wait()
+	if err == nil && !state.Success() {
+		err = fmt.Errorf("the probe ended with %s", state)
+	}
+	return err
+}
