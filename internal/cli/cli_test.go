@@ -11,13 +11,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/goleak"
-
 	"github.com/berthq/berth/internal/cli"
 	"github.com/berthq/berth/internal/cli/exit"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fleet is a small command with everything that can go wrong in one.
 func fleet(env cli.Env) *cobra.Command {
@@ -84,16 +80,6 @@ func TestHelpKeepsReservedNamesOut(t *testing.T) {
 		}
 		if strings.Contains(stdout, "lease") || strings.Contains(stdout, "demo") {
 			t.Errorf("help names what is not built:\n%s", stdout)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	t.Parallel()
-	known := []string{"status", "show", "gpus", "estimate"}
-	for typed, want := range map[string]string{"stauts": "status", "gpu": "gpus", "estimte": "estimate", "x": "", "lease": ""} {
-		if got := cli.Nearest(typed, known); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", typed, got, want)
 		}
 	}
 }

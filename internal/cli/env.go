@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"os/user"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +22,8 @@ type Env struct {
 	Stderr  io.Writer
 	Environ []string // KEY=value
 	Dir     string   // the caller's folder
+	User    string   // as the system knows the caller
+	Host    string
 	Now     func() time.Time
 	// Notify delivers signals of the process, as [signal.Notify] does; a test sends its own.
 	Notify func(chan<- os.Signal, ...os.Signal)
@@ -31,8 +35,20 @@ func System() Env {
 	if err != nil {
 		dir = "/" // the caller's folder is gone; only a relative path would notice
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
 	return Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir,
-		Now: time.Now, Notify: signal.Notify}
+		User: userName(), Host: host, Now: time.Now, Notify: signal.Notify}
+}
+
+// userName is the account's name; a uid without one (a container) is u<uid>.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "u" + strconv.Itoa(os.Getuid())
 }
 
 // Getenv reads one variable; the last setting counts, as for exec.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthq/berth/internal/cli/exit"
 	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/job"
 )
 
 // Execute runs a command and gives its exit code. What went wrong is said once, here, on standard error.
@@ -21,7 +22,6 @@ func Execute(ctx context.Context, root *cobra.Command, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	_, err := root.ExecuteContextC(ctx)
 	tell(env, root.Name(), err)
@@ -38,7 +38,7 @@ func tell(env Env, program string, err error) {
 		text = "interrupted"
 	}
 	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		if i == 0 {
+		if i == 0 && !isLocated(err) {
 			line = program + ": " + line
 		}
 		fmt.Fprintln(env.Stderr, screen.Safe(line))
@@ -47,6 +47,12 @@ func tell(env Env, program string, err error) {
 	if errors.As(err, &e) && e.Hint != "" {
 		fmt.Fprintln(env.Stderr, "  "+screen.Safe(e.Hint))
 	}
+}
+
+// isLocated reports whether err's lines begin with "file:line:column:", as editors want them.
+func isLocated(err error) bool {
+	problems := job.Problems(err)
+	return len(problems) > 0 && problems[0].File != ""
 }
 
 // flagError says what pflag found in an operator's words.
@@ -82,7 +88,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 		return notYet(cmd, dashed(name))
 	}
 	e := exit.Errorf(exit.Usage, "%s has no flag %s", cmd.CommandPath(), dashed(name))
-	if near := Nearest(name, flagNames(cmd)); len(name) > 1 && near != "" {
+	if near, ok := job.Nearest(name, flagNames(cmd)); ok && len(name) > 1 {
 		return e.Hinted("did you mean --%s?", near)
 	}
 	return e.Hinted("see %s --help", cmd.CommandPath())
@@ -129,7 +135,7 @@ func UnknownVerb(cmd *cobra.Command, verb string) error {
 			known = append(known, c.Name())
 		}
 	}
-	if near := Nearest(verb, known); near != "" {
+	if near, ok := job.Nearest(verb, known); ok {
 		return e.Hinted("did you mean %s %s?", cmd.CommandPath(), near)
 	}
 	return e.Hinted("see %s --help", cmd.CommandPath())
