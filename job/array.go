@@ -37,7 +37,7 @@ func ParseArray(s string) (Array, error) {
 	}
 	if len(a.ranges) > 1 {
 		if twice, found := a.repeated(); found {
-			return Array{}, fmt.Errorf("array %s names task %d twice", quoted(s), twice)
+			return Array{}, fmt.Errorf("%s names task %d twice", quoted(s), twice)
 		}
 	}
 	return a, nil
@@ -50,19 +50,19 @@ func parseRanges(s string) (Array, error) {
 	if hasLimit {
 		n, err := strconv.Atoi(limit)
 		if err != nil || n < 1 || n > MaxTasks {
-			return Array{}, fmt.Errorf("array %s: after %% comes how many tasks run at a time, 1 to %d", quoted(s), MaxTasks)
+			return Array{}, fmt.Errorf("%s: after %% comes how many tasks run at a time, 1 to %d", quoted(s), MaxTasks)
 		}
 		a.maxConcurrent = n
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		r, err := parseRange(part)
 		if err != nil {
-			return Array{}, fmt.Errorf("array %s: %w", quoted(s), err)
+			return Array{}, fmt.Errorf("%s: %w", quoted(s), err)
 		}
 		a.ranges = append(a.ranges, r)
 		a.count += r.count()
 		if a.count > MaxTasks {
-			return Array{}, fmt.Errorf("array %s has more than %d tasks: submit it in parts", quoted(s), MaxTasks)
+			return Array{}, fmt.Errorf("%s has more than %d tasks: submit it in parts", quoted(s), MaxTasks)
 		}
 	}
 	return a, nil

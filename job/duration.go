@@ -25,6 +25,8 @@ func ParseDuration(s string) (Duration, error) {
 	switch {
 	case s == "":
 		return 0, nil
+	case s[0] == '-':
+		return 0, fmt.Errorf("%s is negative", quoted(s))
 	case strings.ContainsAny(s, ":-"):
 		d, err = parseClock(s)
 	default:

@@ -1,6 +1,9 @@
 package job
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Nearest is the known name most likely meant by word, for a "did you mean": one that differs only in case, dashes or
 // number, or by few typing errors. Equally near names: the first.
@@ -30,7 +33,7 @@ func fold(s string) string { return foldReplacer.Replace(strings.ToLower(s)) }
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	if len(x) > 64 || len(y) > 64 {
-		return 64 // not a typing error
+		return math.MaxInt // not a typing error
 	}
 	var before []int
 	last := make([]int, len(y)+1)

@@ -108,6 +108,9 @@ func flatten(nodes []*yaml.Node) []*yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s+)?(?:line (\d+): )?`)
 
+// yamlParserError are the messages of the parser proper; they count lines from 0, all others from 1.
+var yamlParserError = regexp.MustCompile(`^did not find expected (node content|key|'-' indicator|',' or|<)`)
+
 // yamlProblem takes the line out of the parser's message; it knows no column.
 func yamlProblem(err error, data []byte) Problem {
 	text := err.Error()
@@ -117,8 +120,14 @@ func yamlProblem(err error, data []byte) Problem {
 			p.Line, _ = strconv.Atoi(text[m[2]:m[3]])
 		}
 		text = text[m[1]:]
+		if m[2] >= 0 && yamlParserError.MatchString(text) {
+			p.Line++
+		}
 	}
 	p.Message = "not YAML: " + text
+	if start := bytes.TrimSpace(data); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+		p.Message = "neither JSON nor YAML: " + text
+	}
 	if lines := bytes.Split(data, []byte("\n")); p.Line >= 1 && p.Line <= len(lines) {
 		line := lines[p.Line-1]
 		p.Column = 1 + len(line) - len(bytes.TrimLeft(line, " \t"))

@@ -83,6 +83,7 @@ func (p *jsonParser) fill(n *yaml.Node, open json.Delim, depth int) error {
 			return err
 		}
 		if t, ok := token.(json.Delim); ok && (t == '}' || t == ']') {
+			p.place()
 			return nil
 		}
 		child, err := p.node(token, depth+1)
@@ -94,7 +95,7 @@ func (p *jsonParser) fill(n *yaml.Node, open json.Delim, depth int) error {
 }
 
 // place finds where the token just read begins. The decoder knows where it ends; before it are only blanks, commas and
-// colons.
+// colons. It must be called for every token, the closing ones too.
 func (p *jsonParser) place() (line, column int) {
 	end := int(p.d.InputOffset())
 	start := p.offset
