@@ -35,18 +35,20 @@ const (
 
 // The subjects. A job token is <number> or <number>.<index>, so a task's subject has one token more.
 const (
-	prefixJobs    = "berth.jobs."
-	prefixLanes   = "berth.lanes."
-	prefixSched   = "berth.sched."
-	prefixRuns    = "berth.runs."
-	prefixResults = "berth.results."
-	prefixLogs    = "berth.logs."
-	prefixSeries  = "berth.series."
-	prefixFleet   = "berth.fleet."
-	prefixEvents  = "berth.events."
-	prefixUsage   = "berth.usage."
-	prefixControl = "berth.ctl."    // berth.ctl.<verb>.<project>.<user>: requests, answered by any worker
-	prefixNotify  = "berth.notify." // berth.notify.<machine>.<instance>: core messages to one session; the record is the truth
+	prefixJobs        = "berth.jobs."
+	prefixLanes       = "berth.lanes."
+	prefixSched       = "berth.sched."
+	prefixRuns        = "berth.runs."
+	prefixResults     = "berth.results."
+	prefixLogs        = "berth.logs."
+	prefixSeries      = "berth.series."
+	prefixFleet       = "berth.fleet."
+	prefixEvents      = "berth.events."
+	prefixUsage       = "berth.usage."
+	prefixControl     = "berth.ctl."     // berth.ctl.<verb>.<project>.<user>: requests, answered by any worker
+	prefixMachine     = "berth.machine." // berth.machine.<machine>.<verb>.<project>.<user>: requests to one worker
+	prefixNotify      = "berth.notify."  // berth.notify.<machine>.<instance>: core messages to one session; the record is the truth
+	prefixNotifyGroup = "berth.notify.group."
 
 	subjectResultsOfTasks = prefixResults + "*.*.*"
 	subjectControlAll     = prefixControl + ">"
