@@ -237,6 +237,7 @@ func (p *Pool) grant(r Request, w *wish, chosen []*card, locks []*gpuLock) *Allo
 		}
 		c.holds = append(c.holds, h)
 		a.holds = append(a.holds, h)
+		c.said = p.digest(c, w.now)
 	}
 	p.host.take(&a.req)
 	p.held[r.Holder] = a

@@ -125,7 +125,10 @@ func (l *lockFolder) takeSlots(uuid string, slots []int, rec record) (*gpuLock, 
 	for _, slot := range slots {
 		err = errors.Join(err, setLock(f, unix.F_WRLCK, slotAt(slot), recordSize))
 	}
-	if err = errors.Join(err, lock.write(rec)); err != nil {
+	if err == nil {
+		err = lock.write(rec)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("GPU lock %s: %w", l.path(uuid), err)
 	}

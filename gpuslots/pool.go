@@ -150,5 +150,6 @@ func (p *Pool) change(uuid string, do func(c *card)) error {
 		return err
 	}
 	do(c)
+	c.said = p.digest(c, p.opts.Now())
 	return nil
 }
