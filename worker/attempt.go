@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/berthq/berth/estimator"
+	"github.com/berthq/berth/gpuslots"
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+	"github.com/berthq/berth/runner"
+	"github.com/berthq/berth/telemetry"
+)
+
+// attempt is one run this worker answers for, from its claim to its end.
+type attempt struct {
+	id      string // number[.index].attempt
+	project string
+	claim   *queue.Claim
+	alloc   *gpuslots.Allocation
+	handle  *runner.Handle
+	meter   *telemetry.Meter
+	log     *slog.Logger
+
+	faults chan telemetry.Fault // fatal ones on its devices
+
+	mu       sync.Mutex
+	measured *job.Aggregate // before the last restart of the worker
+	fault    string         // the fault for which it was stopped
+	warnings []string
+}
+
+func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }
+
+// attempt runs a delivered job that has its place: rows 8 to 13 of docs/life-of-a-job.md.
+func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
+	log := w.log.With("job", d.Ref().String(), "attempt", d.Attempts()+1)
+	claim, err := d.Claim(w.background, alloc.UUIDs())
+	if err != nil {
+		log.Debug("not_claimed", "err", err) // the queue has dealt with the delivery
+		w.release(alloc)
+		return
+	}
+	a := &attempt{
+		id: claim.RunID(), project: claim.Job.Project, claim: claim, alloc: alloc,
+		log: log, faults: make(chan telemetry.Fault, 8),
+	}
+	a.handle, err = w.start(a)
+	if err != nil {
+		log.Warn("not_started", "err", err)
+		w.conclude(a, w.unstarted(err))
+		w.release(alloc)
+		return
+	}
+	log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
+	w.see(a)
+}
+
+// see watches a run, fresh or adopted, until it has ended and its end is stored, or until the worker detaches.
+func (w *Worker) see(a *attempt) {
+	w.runs.add(a)
+	defer w.runs.remove(a)
+	a.meter = w.meterFor(a)
+	log := w.shipLog(a)
+	exit, ended := w.watch(a)
+	if !ended { // detached: the shim has it now
+		a.meter.Stop()
+		log.stop()
+		return
+	}
+	log.finish()
+	w.vacate(a, exit)
+	w.conclude(a, end{exit: exit})
+	w.release(a.alloc)
+	if err := a.handle.Release(); err != nil {
+		a.log.Warn("run_folder_kept", "err", err)
+	}
+}
+
+// start builds the run and starts it under its shim.
+func (w *Worker) start(a *attempt) (*runner.Handle, error) {
+	run, err := w.runFor(a)
+	if err != nil {
+		return nil, err
+	}
+	return w.runner.Start(w.background, run)
+}
+
+// runFor is the run of a claimed job on its devices.
+func (w *Worker) runFor(a *attempt) (runner.Run, error) {
+	j, ref := a.claim.Job, a.claim.Ref()
+	checkpoint, err := w.store.CheckpointDir(ref.String())
+	if err != nil {
+		return runner.Run{}, err
+	}
+	ids := runner.IDs{
+		JobID: ref.String(), Attempt: a.claim.Attempt(), ArrayIndex: ref.IndexPtr(), Params: paramsOf(j, ref),
+		StateDir: w.runner.StateDir(a.id), CheckpointDir: checkpoint, Base: w.cfg.Environ,
+	}
+	command, err := runner.Expand(j.Spec.Command, runner.WordsOf(a.devices(), ids))
+	if err != nil {
+		return runner.Run{}, &runner.StartError{Code: 126, Reason: err.Error()}
+	}
+	rec := a.claim.Record()
+	return runner.Run{
+		ID: a.id, Command: command, Env: runner.Environment(j.Spec, a.devices(), ids), Dir: j.Spec.Workdir,
+		ExtraFiles: a.alloc.LockFiles, Grace: w.cfg.Grace, SessionGrace: w.sessionGrace(),
+		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: j.Spec.Checkpoint,
+		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
+		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs},
+		Note:   a.note().encode(),
+	}, nil
+}
+
+// sessionGrace keeps stop and kill of a run whose session is over inside the quarter of claim_ttl that is left then.
+func (w *Worker) sessionGrace() time.Duration {
+	return min(w.cfg.Grace, w.cfg.Queue.Options().ClaimTTL/10)
+}
+
+func (a *attempt) note() note {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return note{
+		Version: noteVersion, Claim: a.claim.State(), Given: a.alloc.State(), Measured: a.measured,
+		Evidence: a.fault,
+	}
+}
+
+// remember writes down what was measured so far, so that a successor can go on from there.
+func (a *attempt) remember() {
+	n := a.note()
+	if a.meter != nil {
+		sofar := mergeAggregates(n.Measured, a.meter.Aggregate())
+		n.Measured = &sofar
+	}
+	if err := a.handle.SetNote(n.encode()); err != nil {
+		a.log.Warn("note_not_written", "err", err)
+	}
+}
+
+// end is how an attempt ended, as conclude needs it.
+type end struct {
+	exit     runner.Exit
+	startErr error // of the job
+	machine  error // the machine could not start it: not the job's fault
+}
+
+// unstarted tells a mistake in the job from a lack of this machine.
+func (w *Worker) unstarted(err error) end {
+	now := w.cfg.Now()
+	e := end{exit: runner.Exit{StartedAt: now, EndedAt: now}}
+	var mistake *runner.StartError
+	if errors.As(err, &mistake) {
+		e.exit.Code, e.startErr = mistake.Code, err
+	} else {
+		e.machine = err
+	}
+	return e
+}
+
+// conclude judges the end and stores it: result first, acknowledgement second. It keeps at it while the broker is away,
+// since the run is over and nothing is lost by waiting; only a lost claim or the end of the worker ends it.
+func (w *Worker) conclude(a *attempt, e end) {
+	if e.machine != nil {
+		w.settled(a, a.claim.Return(w.background, machineErrorPause, e.machine.Error()), "machine_error", e.machine.Error())
+		return
+	}
+	rec, spec := a.claim.Record(), a.claim.Job.Spec
+	result := w.result(a, e)
+	verdict := Verdict{result.Outcome, result.Reason, result.Evidence}
+	w.afterwards(a, verdict)
+	if verdict.Outcome == job.OutcomeInterrupted {
+		w.settled(a, a.claim.Return(w.background, 0, verdict.Reason), verdict.Outcome, verdict.Reason)
+		return
+	}
+	next := Follow(verdict, *result.Exit, spec.Retry, earlier(rec), w.cfg.Queue.Options().SystemAttempts, w.jitter())
+	if !next.Again {
+		result.State = next.State
+		w.settled(a, a.claim.Finish(w.background, result), verdict.Outcome, verdict.Reason)
+		w.dropCheckpoint(a)
+		return
+	}
+	w.settled(a, a.claim.Requeue(w.background,
+		job.Attempt{
+			Outcome: verdict.Outcome, Exit: result.Exit, Reason: verdict.Reason, Evidence: verdict.Evidence,
+			StartedAt: e.exit.StartedAt, EndedAt: result.EndedAt,
+		},
+		queue.Requeue{
+			Delay: next.Delay, Why: string(verdict.Outcome) + ": " + verdict.Reason,
+			Requirements: w.raised(verdict, rec.Requirements, result.GPUMonitoring), Run: &result,
+		}), verdict.Outcome, verdict.Reason)
+}
+
+// A job that this machine could not start is looked at again after this: here, if nobody else takes it.
+const machineErrorPause = 10 * time.Second
+
+// settled says once how the attempt went.
+func (w *Worker) settled(a *attempt, err error, outcome job.Outcome, reason string) {
+	switch {
+	case errors.Is(err, queue.ErrClaimLost):
+		a.log.Warn("claim_lost", "outcome", outcome, "err", err)
+	case err != nil:
+		a.log.Error("end_not_published", "outcome", outcome, "err", err) // the record holds it; the janitor publishes it
+	default:
+		a.log.Info("run_ended", "outcome", outcome, "reason", reason)
+	}
+}
+
+// earlier are the attempts of this round before the running one.
+func earlier(rec job.Record) []job.Attempt {
+	if len(rec.Attempts) == 0 {
+		return nil
+	}
+	var before []job.Attempt
+	for _, x := range rec.Attempts[:len(rec.Attempts)-1] {
+		if max(x.Round, 1) == max(rec.Round, 1) {
+			before = append(before, x)
+		}
+	}
+	return before
+}
+
+// raised is what the job needs next time: more memory after the GPU's was full, else nil for "as before".
+func (w *Worker) raised(v Verdict, had job.Requirements, seen *job.Aggregate) *job.Requirements {
+	if v.Outcome != job.OutcomeOOMGPU {
+		return nil
+	}
+	more := estimator.AfterOOM(had, seen, w.largestCardMB())
+	return &more
+}
+
+func (w *Worker) dropCheckpoint(a *attempt) {
+	if err := w.store.DropCheckpoint(a.claim.Ref().String()); err != nil {
+		a.log.Warn("checkpoint_kept", "err", err)
+	}
+}
+
+func (w *Worker) release(alloc *gpuslots.Allocation) {
+	if err := alloc.Release(); err != nil {
+		w.log.Error("release_failed", "holder", alloc.Holder, "err", err)
+	}
+}

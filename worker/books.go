@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// runBooks are the attempts this worker answers for, by run id.
+type runBooks struct {
+	mu   sync.Mutex
+	runs map[string]*attempt
+}
+
+func (b *runBooks) add(a *attempt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.runs == nil {
+		b.runs = map[string]*attempt{}
+	}
+	b.runs[a.id] = a
+}
+
+func (b *runBooks) remove(a *attempt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.runs, a.id)
+}
+
+// each calls see for every run, outside the lock.
+func (b *runBooks) each(see func(*attempt)) {
+	b.mu.Lock()
+	all := make([]*attempt, 0, len(b.runs))
+	for _, a := range b.runs {
+		all = append(all, a)
+	}
+	b.mu.Unlock()
+	for _, a := range all {
+		see(a)
+	}
+}
+
+// owner is the run a process belongs to; "" for none.
+func (b *runBooks) owner(pid int) (run string) {
+	b.each(func(a *attempt) {
+		if run == "" && slices.Contains(a.handle.PIDs(), pid) {
+			run = a.id
+		}
+	})
+	return run
+}
+
+// dirtBooks are the slots on which something of an ended run was left.
+type dirtBooks struct {
+	mu   sync.Mutex
+	left map[dirt]map[int]bool // the processes
+}
+
+type dirt struct{ uuid, run string }
+
+func (b *dirtBooks) add(uuid, run string, pids []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left == nil {
+		b.left = map[dirt]map[int]bool{}
+	}
+	set := map[int]bool{}
+	for _, pid := range pids {
+		set[pid] = true
+	}
+	b.left[dirt{uuid, run}] = set
+}
+
+func (b *dirtBooks) remove(d dirt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.left, d)
+}
+
+func (b *dirtBooks) all() []dirt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]dirt, 0, len(b.left))
+	for d := range b.left {
+		list = append(list, d)
+	}
+	return list
+}
+
+// owner is the ended run that left the process behind.
+func (b *dirtBooks) owner(pid int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for d, pids := range b.left {
+		if pids[pid] {
+			return d.run
+		}
+	}
+	return ""
+}
+
+// sickBooks are the GPUs that a fault took out of service.
+type sickBooks struct {
+	mu    sync.Mutex
+	since map[string]time.Time // of the last fault
+}
+
+func (b *sickBooks) add(uuid string, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since == nil {
+		b.since = map[string]time.Time{}
+	}
+	b.since[uuid] = at
+}
+
+func (b *sickBooks) remove(uuid string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.since, uuid)
+}
+
+// due are the GPUs that have been quiet for as long as that.
+func (b *sickBooks) due(now time.Time, quiet time.Duration) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for uuid, at := range b.since {
+		if now.Sub(at) >= quiet {
+			list = append(list, uuid)
+		}
+	}
+	return list
+}

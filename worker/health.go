@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/runner"
+	"github.com/berthq/berth/telemetry"
+)
+
+// shrinkFor is how long a GPU gives one slot less after a run on it found its memory full.
+const shrinkFor = 10 * time.Minute
+
+// observe shows every new reading to the pool until ctx ends.
+func (w *Worker) observe(ctx context.Context) {
+	for {
+		changed := w.sampler.Changed()
+		if snap, ok := w.sampler.Latest(); ok {
+			w.pool.Observe(snap, w.cfg.Now())
+			w.cleanUp(snap)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// guard takes failing GPUs out of service, ends the runs on them and tests the GPU until it may come back.
+func (w *Worker) guard(ctx context.Context) {
+	probe := time.NewTicker(max(w.cfg.RestoreAfter/4, 100*time.Millisecond))
+	defer probe.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-w.sampler.Faults():
+			w.onFault(f)
+		case <-probe.C:
+			w.tryRestore(ctx)
+		}
+	}
+}
+
+func (w *Worker) onFault(f telemetry.Fault) {
+	if !f.Fatal {
+		w.log.Info("gpu_application_fault", "gpu", f.UUID, "fault", f.String())
+		return
+	}
+	if f.Kind == telemetry.FaultUnreadable {
+		w.log.Warn("gpu_unreadable", "gpu", f.UUID, "fault", f.String()) // no new work until it answers; what runs goes on
+		return
+	}
+	for _, d := range w.devices {
+		if f.UUID != "" && f.UUID != d.UUID {
+			continue
+		}
+		if err := w.pool.Quarantine(d.UUID, f.String()); err != nil {
+			w.log.Error("quarantine_failed", "gpu", d.UUID, "err", err)
+			continue
+		}
+		w.sick.add(d.UUID, w.cfg.Now())
+		w.log.Error("gpu_quarantined", "gpu", d.UUID, "index", d.Index, "fault", f.String())
+		w.endRunsOn(d.UUID, f)
+	}
+}
+
+func (w *Worker) endRunsOn(uuid string, f telemetry.Fault) {
+	w.runs.each(func(a *attempt) {
+		for _, d := range a.devices() {
+			if d.UUID != uuid {
+				continue
+			}
+			select {
+			case a.faults <- f:
+			default: // it is being ended for an earlier one
+			}
+		}
+	})
+}
+
+// tryRestore brings back what has been quiet for a while and reads healthy.
+func (w *Worker) tryRestore(ctx context.Context) {
+	due := w.sick.due(w.cfg.Now(), w.cfg.RestoreAfter)
+	if len(due) == 0 {
+		return
+	}
+	snap, err := w.sampler.Refresh(ctx)
+	if err != nil {
+		return
+	}
+	for _, uuid := range due {
+		if why := unfit(snap, uuid); why != "" {
+			w.log.Debug("gpu_still_sick", "gpu", uuid, "why", why)
+			continue
+		}
+		if err := w.pool.Unquarantine(uuid); err != nil {
+			w.log.Error("restore_failed", "gpu", uuid, "err", err)
+			continue
+		}
+		w.sick.remove(uuid)
+		w.log.Info("gpu_restored", "gpu", uuid)
+	}
+}
+
+// unfit says why a GPU may not come back; "" when it may.
+func unfit(snap telemetry.Snapshot, uuid string) string {
+	r, ok := snap.Reading(uuid)
+	switch {
+	case snap.Health != telemetry.HealthOK:
+		return "the GPU source is " + string(snap.Health)
+	case !ok:
+		return "it is not listed"
+	case r.Fault != nil && r.Fault.Fatal:
+		return r.Fault.Text
+	case r.Err != "":
+		return r.Err
+	case r.RecoveryAction != nil && *r.RecoveryAction != 0:
+		return fmt.Sprintf("the driver asks for recovery action %d", *r.RecoveryAction)
+	case r.RemapFailed:
+		return "row remapping failed"
+	}
+	return ""
+}
+
+// vacate looks at the GPUs a run has left: where a process of it would not die, the slot is dirty and not given again
+// until a reading shows the GPU free of it. Otherwise a fresh reading shows the pool what the run has freed.
+func (w *Worker) vacate(a *attempt, exit runner.Exit) {
+	if len(a.devices()) == 0 {
+		return
+	}
+	for _, d := range a.devices() {
+		if len(exit.Survivors) == 0 {
+			break
+		}
+		why := fmt.Sprintf("process %d of run %s does not die", exit.Survivors[0], a.id)
+		a.warn("GPU %s: %s", d.Key(), why)
+		if err := w.pool.MarkDirty(d.UUID, a.id, why); err != nil {
+			a.log.Error("not_marked_dirty", "gpu", d.UUID, "err", err)
+			continue
+		}
+		w.dirt.add(d.UUID, a.id, exit.Survivors)
+	}
+	if snap, err := w.sampler.Refresh(w.background); err == nil { // without one, the pool asks for it before it grants
+		w.pool.Observe(snap, w.cfg.Now())
+	}
+}
+
+// cleanUp gives dirty slots back once a reading shows nothing of the run on the GPU any more.
+func (w *Worker) cleanUp(snap telemetry.Snapshot) {
+	for _, d := range w.dirt.all() {
+		r, ok := snap.Reading(d.uuid)
+		if !ok || !r.ProcessesKnown || len(stillHolding(snap, d.uuid, d.run)) > 0 {
+			continue
+		}
+		if err := w.pool.Clean(d.uuid, d.run); err != nil {
+			w.log.Error("not_cleaned", "gpu", d.uuid, "run", d.run, "err", err)
+		} else {
+			w.log.Info("gpu_clean", "gpu", d.uuid, "run", d.run)
+		}
+		w.dirt.remove(d)
+	}
+}
+
+// stillHolding lists the processes of a run that are on a GPU.
+func stillHolding(snap telemetry.Snapshot, uuid, run string) []int {
+	r, _ := snap.Reading(uuid)
+	var pids []int
+	for _, p := range r.Processes {
+		if p.Run == run {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+// afterwards is what an outcome means for the devices.
+func (w *Worker) afterwards(a *attempt, v Verdict) {
+	if v.Outcome != job.OutcomeOOMGPU {
+		return
+	}
+	for _, d := range a.devices() {
+		if err := w.pool.Shrink(d.UUID, w.cfg.Now().Add(shrinkFor)); err != nil {
+			a.log.Warn("not_shrunk", "gpu", d.UUID, "err", err)
+		}
+	}
+}
+
+func (w *Worker) largestCardMB() int64 {
+	var most int64
+	for _, d := range w.devices {
+		most = max(most, d.MemoryTotalMB)
+	}
+	return most
+}

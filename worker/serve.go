@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berthq/berth/gpuslots"
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+// serve takes jobs while there is room for them. It returns nil when ctx ends and an error when the session is lost.
+func (w *Worker) serve(ctx context.Context) error {
+	for ctx.Err() == nil {
+		d, err := w.next(ctx)
+		switch {
+		case errors.Is(err, queue.ErrSessionLost):
+			return err
+		case err != nil && ctx.Err() == nil:
+			w.log.Warn("pull_failed", "err", err)
+			pause(ctx, time.Second)
+		case d != nil:
+			w.take(ctx, d)
+		}
+	}
+	return nil
+}
+
+// next waits for a job on a lane with room. It returns nothing when what this machine has room for, or the list of
+// lanes, has changed in the meantime: then it is time to ask for other lanes. Waiting pulls stand on all the while.
+func (w *Worker) next(ctx context.Context) (*queue.Delivery, error) {
+	pool, lanes := w.pool.Changed(), w.cfg.Queue.LanesChanged()
+	now := w.cfg.Now()
+	wants := w.wants(now)
+	look, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		var settle <-chan time.Time
+		if at, ok := w.pool.NextChange(now); ok {
+			t := time.NewTimer(at.Sub(now))
+			defer t.Stop()
+			settle = t.C
+		}
+		select {
+		case <-pool:
+		case <-lanes:
+		case <-settle:
+		case <-look.Done():
+		}
+	}()
+	if len(wants) == 0 {
+		<-look.Done()
+		return nil, ctx.Err()
+	}
+	d, err := w.puller.Next(look, wants)
+	if err != nil && look.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return d, err
+}
+
+// wants lists the lanes to ask now.
+func (w *Worker) wants(now time.Time) []queue.Want {
+	if w.draining.Load() {
+		return nil
+	}
+	lanes := w.cfg.Queue.Lanes()
+	if len(w.cfg.Projects) > 0 {
+		lanes = onlyProjects(lanes, w.cfg.Projects)
+	}
+	return Pick(lanes, w.use(), func(r job.Requirements) (int, bool) {
+		bid, err := w.pool.Bid(r, now)
+		switch {
+		case err != nil:
+			return 0, false
+		case w.cfg.NoRanking:
+			return 0, true
+		}
+		return bid.Priority, true
+	})
+}
+
+func onlyProjects(lanes []queue.LaneInfo, projects []string) []queue.LaneInfo {
+	var mine []queue.LaneInfo
+	for _, l := range lanes {
+		for _, p := range projects {
+			if l.Lane.Project == p {
+				mine = append(mine, l)
+			}
+		}
+	}
+	return mine
+}
+
+// use counts the GPUs each project holds on this machine.
+func (w *Worker) use() projectUse {
+	use := projectUse{}
+	w.runs.each(func(a *attempt) { use[a.project] += len(a.devices()) })
+	return use
+}
+
+// A job that found no room though its lane had some differs from its shape in the exact numbers: it is looked at again
+// after this, not at once and for ever.
+const noRoomPause = 500 * time.Millisecond
+
+// take gives the job its place and starts its attempt, or gives the job back.
+func (w *Worker) take(ctx context.Context, d *queue.Delivery) {
+	alloc, err := w.grant(ctx, d)
+	if err != nil {
+		w.log.Debug("no_room", "job", d.Ref().String(), "err", err)
+		if err := d.Return(ctx, noRoomPause, err.Error()); err != nil {
+			w.log.Warn("return_failed", "job", d.Ref().String(), "err", err)
+		}
+		return
+	}
+	w.attempts.Go(func() { w.attempt(d, alloc) })
+}
+
+// grant takes the GPUs a job needs, on a reading that is fresh.
+func (w *Worker) grant(ctx context.Context, d *queue.Delivery) (*gpuslots.Allocation, error) {
+	if d.Requirements.GPUs > 0 && w.pool.Stale(w.cfg.Now()) {
+		snap, err := w.sampler.Refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.pool.Observe(snap, w.cfg.Now())
+	}
+	return w.pool.TryAcquire(gpuslots.Request{
+		Holder: fmt.Sprintf("%s.%d", d.Ref(), d.Attempts()+1),
+		Req:    d.Requirements,
+		Now:    w.cfg.Now(),
+		Avoid:  hurt(d.Record),
+	})
+}
+
+// hurt lists the GPUs on which the job's earlier attempts ran into a fault or out of memory: others first.
+func hurt(rec *job.Record) []string {
+	if rec == nil {
+		return nil
+	}
+	var uuids []string
+	for _, a := range rec.Attempts {
+		if a.Outcome == job.OutcomeGPUFault || a.Outcome == job.OutcomeOOMGPU {
+			uuids = append(uuids, a.Devices...)
+		}
+	}
+	return uuids
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestStoreIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "store")
+	first, err := OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenStore(dir); !errors.Is(err, ErrStoreInUse) {
+		t.Fatalf("second open: %v, want ErrStoreInUse", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenStore(dir)
+	if err != nil {
+		t.Fatalf("open after close: %v", err)
+	}
+	again.Close()
+}
+
+func TestCheckpointOutlivesTheAttempt(t *testing.T) {
+	t.Parallel()
+	s, err := OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	dir, err := s.CheckpointDir("12.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "epoch-7"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.CheckpointDir("12.3")
+	if err != nil || again != dir {
+		t.Fatalf("CheckpointDir again = %q, %v", again, err)
+	}
+	if _, err := os.Stat(filepath.Join(again, "epoch-7")); err != nil {
+		t.Errorf("the second attempt does not see what the first left: %v", err)
+	}
+	if err := s.DropCheckpoint("12.3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("dropped, and still there: %v", err)
+	}
+}
