@@ -103,9 +103,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 		case <-timer.C:
 			_, _ = s.Refresh(ctx) // said in the snapshot, and logged when it changes
 		case <-s.wake:
-			if !s.youngerThan(s.opts.BusyPeriod) {
-				_, _ = s.Refresh(ctx)
-			}
+			timer.Reset(s.firstLook())
+			continue
 		}
 		timer.Reset(s.period())
 	}
@@ -174,6 +173,17 @@ func (s *Sampler) MeterEvery(interval time.Duration, uuids ...string) *Meter {
 	default: // the loop has one waiting already
 	}
 	return m
+}
+
+// firstLook is how soon a new meter gets its first reading: at once, but a hundred short runs a second must not make a
+// hundred readings of it.
+func (s *Sampler) firstLook() time.Duration {
+	const often = 250 * time.Millisecond
+	latest, ok := s.Latest()
+	if !ok {
+		return 0
+	}
+	return min(max(often-s.opts.Now().Sub(latest.At), 0), s.period())
 }
 
 func (s *Sampler) forget(m *Meter) {

@@ -34,6 +34,9 @@ type device struct {
 // open is the i-th GPU, or its MIG devices when it is cut up.
 func (l *library) open(i int) ([]*device, error) {
 	handle, ret := l.DeviceGetHandleByIndex(i)
+	if stale(ret) {
+		return nil, errStale
+	}
 	if ret != nv.SUCCESS {
 		return nil, fmt.Errorf("GPU %d cannot be opened: %s", i, ret)
 	}
@@ -51,6 +54,9 @@ func (l *library) open(i int) ([]*device, error) {
 
 func (l *library) identify(handle, whole nv.Device) (*device, error) {
 	uuid, ret := handle.GetUUID()
+	if stale(ret) {
+		return nil, errStale
+	}
 	if ret != nv.SUCCESS {
 		return nil, fmt.Errorf("its UUID cannot be read: %s", ret)
 	}

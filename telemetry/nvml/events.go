@@ -15,20 +15,20 @@ const (
 	eventXID          = 0x8
 )
 
-// events waits for XIDs and memory errors for as long as the process lives. A library without events, or devices
-// that have none, leave what the readings show.
-func (l *library) events(r *reader, tell func(telemetry.Fault)) {
+// register asks for XIDs and memory errors of all devices. nil: the library has no events, or no device has any, and
+// there is what the readings show.
+func (l *library) register(r *reader) nv.EventSet {
 	for _, fn := range []string{fnEventSet, fnEventWait, fnRegister, fnSupported} {
 		if !l.has[fn] {
-			return
+			return nil
 		}
 	}
 	set, ret := l.EventSetCreate()
 	if ret != nv.SUCCESS {
-		return
+		return nil
 	}
 	registered := 0
-	for _, d := range *r.known.Load() {
+	for _, d := range r.devices {
 		supported, ret := d.whole.GetSupportedEventTypes()
 		if ret != nv.SUCCESS {
 			continue
@@ -37,8 +37,16 @@ func (l *library) events(r *reader, tell func(telemetry.Fault)) {
 			registered++
 		}
 	}
+	if registered == 0 {
+		return nil
+	}
+	return set
+}
+
+// events waits for as long as the process lives.
+func (r *reader) events(set nv.EventSet, tell func(telemetry.Fault)) {
 	pause := time.Second
-	for registered > 0 {
+	for {
 		event, ret := set.Wait(5000)
 		switch ret {
 		case nv.SUCCESS:

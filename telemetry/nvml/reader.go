@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,9 @@ func (r *reader) enumerate() error {
 	r.devices, r.problems, r.count = nil, nil, count
 	for i := range count {
 		found, err := r.lib.open(i)
+		if errors.Is(err, errStale) {
+			return err
+		}
 		if err != nil {
 			r.problems = append(r.problems, err.Error())
 			found = before[i]

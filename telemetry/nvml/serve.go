@@ -68,8 +68,11 @@ func serve(asked <-chan request, say func(answer), path string) {
 		say(answer{Hello: &hello{Err: err.Error()}})
 		return
 	}
+	set := lib.register(r) // before hello: who has been greeted may count on events
 	say(answer{Hello: &hello{Driver: lib.driver, Devices: r.list(), Missing: lib.missing, Problems: r.problems}})
-	go lib.events(r, func(f telemetry.Fault) { say(answer{Fault: &f}) })
+	if set != nil {
+		go r.events(set, func(f telemetry.Fault) { say(answer{Fault: &f}) })
+	}
 	for q := range asked {
 		snap, err := r.snapshot()
 		if err != nil {
