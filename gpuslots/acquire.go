@@ -32,30 +32,32 @@ func (p *Pool) CanEver(req job.Requirements) error {
 }
 
 func (p *Pool) canEver(w *wish) error {
-	if err := p.neverMachine(&w.req); err != nil {
+	if err := p.everMachine(w); err != nil || w.req.GPUs == 0 {
 		return err
 	}
-	if w.req.GPUs == 0 {
+	fit := 0
+	for _, c := range p.cards {
+		if p.ever(c, w, nil) {
+			fit++
+		}
+	}
+	if fit >= w.req.GPUs {
 		return nil
 	}
-	if len(p.cards) == 0 {
-		return refuse(NeverFits, "needs %s; %s has no GPU", w.need(), orThis(p.opts.Machine))
-	}
-	for _, id := range w.req.GPUIDs {
-		if !slices.ContainsFunc(p.cards, func(c *card) bool { return matchID(id, c.device) }) {
-			return refuse(NeverFits, "wants GPU %s, which %s does not have (it has %s)", id, orThis(p.opts.Machine), p.keys())
-		}
-	}
-	var refused []cardRefusal
+	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.ever(c, w, v) }, len(p.cards)-fit)
+	return &Refusal{Reason: NeverFits, need: w.need(), fits: fit, cards: cards, has: len(p.cards), where: orThis(p.opts.Machine)}
+}
+
+// refusedBy collects the verdicts of the cards that are refused; n of them are expected.
+func (p *Pool) refusedBy(look func(c *card, v *verdict) bool, n int) []cardRefusal {
+	refused := make([]cardRefusal, 0, n)
+	var v verdict
 	for _, c := range p.cards {
-		if v := p.never(c, w); !v.ok() {
-			refused = append(refused, cardRefusal{c.device.UUID, c.device.Index, c.device.Key(), v})
+		if !look(c, &v) {
+			refused = append(refused, cardRefusal{&c.device, v})
 		}
 	}
-	if fit := len(p.cards) - len(refused); fit < w.req.GPUs {
-		return &Refusal{Reason: NeverFits, need: w.need(), fits: fit, cards: refused, has: len(p.cards), where: orThis(p.opts.Machine)}
-	}
-	return nil
+	return refused
 }
 
 func (p *Pool) keys() string {
@@ -74,8 +76,26 @@ func (p *Pool) keys() string {
 // Room says whether it could start now and the score, 0..1, of the place it would get (1 without GPUs). The error is
 // a Refusal that says why not. Nothing is changed.
 func (p *Pool) Room(req job.Requirements, now time.Time) (float64, error) {
-	bid, err := p.Bid(req, now)
-	return bid.Score, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, score, err := p.place(req, p.at(now))
+	return score, err
+}
+
+// place is the cards that the requirements would get, and their score.
+func (p *Pool) place(req job.Requirements, now time.Time) ([]*card, float64, error) {
+	w, err := newWish(Request{Req: req}, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	chosen, err := p.choose(&w)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(chosen) == 0 {
+		return nil, 1, nil
+	}
+	return chosen, ScoreGang(p.scores(chosen, now)), nil
 }
 
 // Bid is what a machine offers for a job.
@@ -85,27 +105,23 @@ type Bid struct {
 	Priority  int     // of the pull, 0 (best) to 9
 }
 
+const cpuJobOnGPUMachine = 3
+
 // Bid is Room with the priority at which this machine should ask for such a job.
 func (p *Pool) Bid(req job.Requirements, now time.Time) (Bid, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.at(now)
-	w, err := newWish(Request{Req: req}, now)
+	chosen, score, err := p.place(req, now)
 	if err != nil {
 		return Bid{}, err
 	}
-	chosen, err := p.choose(&w)
-	if err != nil {
-		return Bid{}, err
-	}
-	bid := Bid{Score: 1}
-	if len(chosen) > 0 {
-		bid.Score = ScoreGang(p.scores(chosen, now))
-	}
-	bid.WholeLeft = p.wholeFree(now, chosen)
+	bid := Bid{Score: score, WholeLeft: p.wholeFree(now, chosen)}
 	bid.Priority = PullPriority(bid.Score, bid.WholeLeft)
-	if req.GPUs == 0 { // a job without GPUs goes best where there are none to spare
-		bid.Priority = min(9, 3*min(len(p.cards), 1))
+	if req.GPUs == 0 && len(p.cards) == 0 {
+		bid.Priority = 0
+	} else if req.GPUs == 0 { // its CPUs are needed beside the GPUs: a machine without any goes first
+		bid.Priority = cpuJobOnGPUMachine
 	}
 	return bid, nil
 }
@@ -115,7 +131,7 @@ func (p *Pool) wholeFree(now time.Time, chosen []*card) int {
 	w := wish{now: now, slots: 1}
 	n := 0
 	for _, c := range p.cards {
-		if p.look(c, &w).ok() && !slices.Contains(chosen, c) {
+		if p.look(c, &w, nil) && !slices.Contains(chosen, c) {
 			n++
 		}
 	}
@@ -139,29 +155,30 @@ func (p *Pool) at(now time.Time) time.Time {
 
 // choose picks the cards for the wish, best first; none for a wish without GPUs.
 func (p *Pool) choose(w *wish) ([]*card, error) {
-	if err := p.canEver(w); err != nil {
+	if err := p.everMachine(w); err != nil {
 		return nil, err
 	}
 	if p.draining {
-		return nil, refuse(Draining, "%s is draining: it finishes what runs and takes nothing new", orThis(p.opts.Machine))
+		return nil, p.orNever(w, refuse(Draining, "%s is draining: it finishes what runs and takes nothing new", orThis(p.opts.Machine)))
 	}
 	if err := p.host.room(&w.req); err != nil {
-		return nil, err
+		return nil, p.orNever(w, err)
 	}
 	if w.req.GPUs == 0 {
 		return nil, nil
 	}
-	fitting := make([]*card, 0, len(p.cards))
-	cands := make([]Candidate, 0, len(p.cards))
+	fitting, cands := p.fitting[:0], p.cands[:0]
 	for _, c := range p.cards {
-		if p.look(c, w).ok() {
+		if p.look(c, w, nil) {
 			fitting = append(fitting, c)
-			cands = append(cands, p.candidate(c, w))
+			cands = append(cands, Candidate{})
+			p.candidate(c, w, &cands[len(cands)-1])
 		}
 	}
+	p.fitting, p.cands = fitting, cands
 	picked := Choose(cands, w.req.GPUs, p.opts.Placement, w.req.Balanced)
 	if picked == nil {
-		return nil, p.refusal(w, fitting)
+		return nil, p.orNever(w, p.refusal(w, fitting))
 	}
 	chosen := make([]*card, len(picked))
 	for i, at := range picked {
@@ -170,18 +187,22 @@ func (p *Pool) choose(w *wish) ([]*card, error) {
 	return chosen, nil
 }
 
+// orNever is the stronger no of canEver, if there is one. Asked only when there is no room: that is the rarer case.
+func (p *Pool) orNever(w *wish, no error) error {
+	if err := p.canEver(w); err != nil {
+		return err
+	}
+	return no
+}
+
+// refusal finds the words for what choose has found.
 func (p *Pool) refusal(w *wish, fitting []*card) error {
 	if len(fitting) >= w.req.GPUs {
 		return refuse(Memory, "needs %s; %s would do, but the free memory of no %d of them is within %.0f %% of each other",
 			w.need(), count(len(fitting), "GPU"), w.req.GPUs, 100*(1-balanceRatio))
 	}
-	refused := make([]cardRefusal, 0, len(p.cards)-len(fitting))
-	for _, c := range p.cards {
-		if v := p.look(c, w); !v.ok() {
-			refused = append(refused, cardRefusal{c.device.UUID, c.device.Index, c.device.Key(), v})
-		}
-	}
-	return summarise(w.need(), len(fitting), refused)
+	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.look(c, w, v) }, len(p.cards)-len(fitting))
+	return summarise(w.need(), len(fitting), cards)
 }
 
 // TryAcquire takes a place at once or says why there is none (a Refusal): all the GPUs of a gang, the CPUs and the
@@ -235,7 +256,7 @@ func (p *Pool) grant(r Request, w *wish, chosen []*card, locks []*gpuLock) *Allo
 		if len(locks) > 0 {
 			h.locks = locks[i].slots
 		}
-		c.holds = append(c.holds, h)
+		c.add(h)
 		a.holds = append(a.holds, h)
 		c.said = p.digest(c, w.now)
 	}

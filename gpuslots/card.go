@@ -10,9 +10,13 @@ import (
 
 // card is the books of one GPU. All under the pool's lock.
 type card struct {
-	device  telemetry.Device
+	device          telemetry.Device
+	capability      capability
+	capabilityKnown bool
+
 	slots   int
 	holds   []*hold
+	alone   *hold       // the one of holds that is exclusive
 	shrinks []time.Time // one slot fewer until each of them
 
 	dirty       []dirt
@@ -107,13 +111,12 @@ func (c *card) active() (active, dirty int) {
 	return active, dirty
 }
 
-func (c *card) exclusive() *hold {
-	for _, h := range c.holds {
-		if h.exclusive {
-			return h
-		}
+// add puts a hold on the card.
+func (c *card) add(h *hold) {
+	c.holds = append(c.holds, h)
+	if h.exclusive {
+		c.alone = h
 	}
-	return nil
 }
 
 func (c *card) hold(holder string) *hold {
@@ -136,6 +139,9 @@ func (c *card) holders() []string {
 // drop takes a hold off the card. Its memory counts as used until a reading shows otherwise.
 func (c *card) drop(h *hold, now time.Time) {
 	c.holds = slices.DeleteFunc(c.holds, func(other *hold) bool { return other == h })
+	if c.alone == h {
+		c.alone = nil
+	}
 	c.leftAt = now
 	c.wantsRead = true
 }

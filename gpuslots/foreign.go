@@ -14,7 +14,6 @@ type foreignUse struct {
 	memMB  int64               // of procs, as far as it is known
 	util   *float64            // nil: cannot be told from ours
 	leftAt time.Time           // when one of them was last seen to have gone
-	hidden bool                // the process list is missing or cannot be complete
 }
 
 // hiddenSlackMB is how much memory may be used without anybody owning up to it: contexts, the driver's own.
@@ -42,7 +41,7 @@ func commandName(proc telemetry.Process) string {
 // measureForeign sums up the processes of a reading that are not ours. The load of a card is theirs as far as the
 // driver says it by process; a card that no run of ours is on owes all of it to them, if there is anybody.
 func (p *Pool) measureForeign(c *card, r telemetry.Reading) foreignUse {
-	use := foreignUse{leftAt: c.foreign.leftAt, hidden: !r.ProcessesKnown}
+	use := foreignUse{leftAt: c.foreign.leftAt}
 	var util float64
 	utilKnown := true
 	for _, proc := range r.Processes {
@@ -68,7 +67,7 @@ func (p *Pool) measureForeign(c *card, r telemetry.Reading) foreignUse {
 		if len(use.procs) == 0 {
 			use.util = new(float64)
 		}
-	case len(use.procs) > 0 || use.hidden:
+	case len(use.procs) > 0 || !r.ProcessesKnown:
 		use.util = r.UtilizationPercent
 	default:
 		use.util = new(float64)
@@ -77,33 +76,37 @@ func (p *Pool) measureForeign(c *card, r telemetry.Reading) foreignUse {
 }
 
 // admits says whether the foreign use of a card lets the wish pass. Free memory is looked at elsewhere.
-func (p *Pool) admits(c *card, w *wish) verdict {
+func (p *Pool) admits(c *card, w *wish, v *verdict) bool {
 	if p.opts.Foreign == ForeignIgnore {
-		return verdict{}
+		return true
 	}
 	use := &c.foreign
-	justLeft := w.now.Before(c.leftAt.Add(p.opts.Settle))
-	unseenMB := c.leftMB
-	if p.opts.Foreign == ForeignBlock && (len(use.procs) > 0 || (unseenMB > hiddenSlackMB && !c.occupied())) {
-		return verdict{why: whyForeignPresent, procs: use.procs, a: unseenMB}
+	who := func(percent float64) verdict {
+		return verdict{procs: use.procs, a: c.leftMB, x: percent, y: p.opts.MaxUtil}
 	}
-	trailing := justLeft && len(use.procs) == 0 // the gauge still shows the run that has left
-	if use.util != nil && *use.util > p.opts.MaxUtil && !trailing {
-		return verdict{why: whyForeignLoad, x: *use.util, y: p.opts.MaxUtil, procs: use.procs, a: unseenMB}
+	if p.opts.Foreign == ForeignBlock && (len(use.procs) > 0 || (c.leftMB > hiddenSlackMB && !c.occupied())) {
+		return v.no(whyForeignPresent, who(0))
+	}
+	if use.util != nil && *use.util > p.opts.MaxUtil {
+		trailing := len(use.procs) == 0 && w.now.Before(c.leftAt.Add(p.opts.Settle)) // the gauge still shows the run that left
+		if !trailing {
+			return v.no(whyForeignLoad, who(*use.util))
+		}
 	}
 	if w.needMB == 0 && c.totalMB > 0 {
 		taken := use.memMB
-		if unseenMB > hiddenSlackMB {
-			taken += unseenMB
+		if c.leftMB > hiddenSlackMB {
+			taken += c.leftMB
 		}
 		if percent := 100 * float64(taken) / float64(c.totalMB); percent > p.opts.MaxUtil {
-			return verdict{why: whyForeignMemory, x: percent, y: p.opts.MaxUtil, procs: use.procs, a: unseenMB}
+			return v.no(whyForeignMemory, who(percent))
 		}
 	}
-	if since := w.now.Sub(use.leftAt); !use.leftAt.IsZero() && since < p.opts.Settle {
-		return verdict{why: whyForeignLeft, x: max(0, seconds(since)), y: seconds(p.opts.Settle)}
+	if !use.leftAt.IsZero() && w.now.Before(use.leftAt.Add(p.opts.Settle)) {
+		ago := max(0, w.now.Sub(use.leftAt))
+		return v.no(whyForeignLeft, verdict{x: ago.Seconds(), y: p.opts.Settle.Seconds()})
 	}
-	return verdict{}
+	return true
 }
 
 // occupied reports whether runs, of this worker or another, are on the card.

@@ -40,7 +40,7 @@ func TestTwoWorkersNeverGiveAGPUTwice(t *testing.T) {
 	}
 	b.look(time.Second)
 	r := b.refused(gpuslots.Resources, alone(0))
-	if !strings.Contains(r.Error(), "GPU 0 is held by another worker of this machine (1)") {
+	if !strings.Contains(r.Error(), "GPU 0 is held by another worker of this machine (run 1)") {
 		t.Errorf("got %v", r)
 	}
 	if err := a.pool.Release("1"); err != nil {

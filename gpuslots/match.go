@@ -23,6 +23,8 @@ type wish struct {
 	minCap  capability
 	avoid   []string
 	exclude []string
+	asked   string // the last name looked at by likes, and its answer
+	liked   bool
 }
 
 func newWish(r Request, now time.Time) (wish, error) {
@@ -79,36 +81,58 @@ func (w wish) need() string {
 	return b.String()
 }
 
-// never says why a card could not serve the wish even when it is free.
-func (p *Pool) never(c *card, w *wish) verdict {
-	if len(w.models) > 0 && !slices.ContainsFunc(w.models, func(m string) bool { return matchModel(m, c.device.Name) }) {
-		return verdict{why: whyModel, text: c.device.Name}
+// ever says whether a card could serve the wish when it is free.
+func (p *Pool) ever(c *card, w *wish, v *verdict) bool {
+	if len(w.models) > 0 && !w.likes(c.device.Name) {
+		return v.no(whyModel, verdict{text: c.device.Name})
 	}
-	if w.minCap != (capability{}) {
-		have, known := parseCapability(c.device.ComputeCapability)
-		if !known || have.less(w.minCap) {
-			return verdict{why: whyCapability, text: c.device.ComputeCapability}
-		}
+	if w.minCap != (capability{}) && (!c.capabilityKnown || c.capability.less(w.minCap)) {
+		return v.no(whyCapability, verdict{text: c.device.ComputeCapability})
 	}
 	if len(w.req.GPUIDs) > 0 && !slices.ContainsFunc(w.req.GPUIDs, func(id string) bool { return matchID(id, c.device) }) {
-		return verdict{why: whyID}
+		return v.no(whyID, verdict{})
 	}
 	for _, f := range w.req.Frameworks {
 		if sees := p.opts.Frameworks[f]; sees != nil && !slices.Contains(sees, c.device.UUID) {
-			return verdict{why: whyFramework, text: f}
+			return v.no(whyFramework, verdict{text: f})
 		}
 	}
 	if most := c.totalMB - c.keptMB - p.opts.ReserveMemoryMB; w.needMB > 0 && w.needMB > most {
-		return verdict{why: whyTooSmall, a: max(most, 0), b: w.needMB}
+		return v.no(whyTooSmall, verdict{a: max(most, 0), b: w.needMB})
 	}
 	if w.shared && w.slots > c.slots {
-		return verdict{why: whyTooFewSlots, a: int64(c.slots), b: int64(w.slots)}
+		return v.no(whyTooFewSlots, verdict{a: int64(c.slots), b: int64(w.slots)})
 	}
-	return verdict{}
+	return true
 }
 
-// neverMachine says why this machine could not serve the requirements, GPUs aside.
-func (p *Pool) neverMachine(req *job.Requirements) error {
+// likes reports whether a card of that name is one of the models asked for. A machine's cards mostly share one name,
+// so the last answer is kept.
+func (w *wish) likes(name string) bool {
+	if w.asked == "" || w.asked != name {
+		w.asked = name
+		w.liked = slices.ContainsFunc(w.models, func(m string) bool { return matchModel(m, name) })
+	}
+	return w.liked
+}
+
+// everMachine says why this machine could not serve the wish, whatever its cards are like.
+func (p *Pool) everMachine(w *wish) error {
+	if err := p.everHost(&w.req); err != nil || w.req.GPUs == 0 {
+		return err
+	}
+	if len(p.cards) == 0 {
+		return refuse(NeverFits, "needs %s; %s has no GPU", w.need(), orThis(p.opts.Machine))
+	}
+	for _, id := range w.req.GPUIDs {
+		if !slices.ContainsFunc(p.cards, func(c *card) bool { return matchID(id, c.device) }) {
+			return refuse(NeverFits, "wants GPU %s, which %s does not have (it has %s)", id, orThis(p.opts.Machine), p.keys())
+		}
+	}
+	return nil
+}
+
+func (p *Pool) everHost(req *job.Requirements) error {
 	o := &p.opts
 	if req.Machine != "" && req.Machine != o.Machine {
 		return refuse(NeverFits, "is for machine %s, this is %s", req.Machine, orThis(o.Machine))

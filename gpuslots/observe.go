@@ -191,10 +191,11 @@ type digest struct {
 
 func (p *Pool) digest(c *card, now time.Time) digest {
 	w := wish{now: now, shared: true, slots: 1}
-	v := p.look(c, &w)
+	var v verdict
+	open := p.look(c, &w, &v)
 	active, dirty := c.active()
 	return digest{
-		open:    v.ok() || v.why == whyExclusive || v.why == whySlots,
+		open:    open || v.why == whyExclusive || v.why == whySlots,
 		slots:   c.capacity(now) - active - dirty,
 		freeMB:  p.available(c, now),
 		foreign: len(c.foreign.procs) > 0,

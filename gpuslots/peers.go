@@ -14,7 +14,7 @@ func (p *Pool) probe(c *card, self string, at time.Time) error {
 	}
 	before := c.peers
 	c.peers = nil
-	if c.exclusive() != nil {
+	if c.alone != nil {
 		return nil // then nobody else is there
 	}
 	locks, err := p.locks.others(c.device.UUID)
@@ -95,7 +95,7 @@ func (p *Pool) recheck(c *card, w *wish, holder string) error {
 	if err := p.probe(c, holder, w.now); err != nil {
 		return err
 	}
-	if !p.look(c, w).ok() {
+	if !p.look(c, w, nil) {
 		return ErrLocked
 	}
 	return nil
@@ -106,7 +106,7 @@ func (p *Pool) yield(c *card, w *wish) {
 	if err := p.probe(c, "", w.now); err != nil {
 		c.unread = err.Error()
 	}
-	if p.look(c, w).ok() { // they have let go again, or not yet signed
+	if p.look(c, w, nil) { // they have let go again, or not yet signed
 		c.peers = append(c.peers, &hold{exclusive: true, slots: c.slots, since: w.now, measured: new(int64)})
 	}
 }

@@ -38,22 +38,25 @@ type Candidate struct {
 // Compare orders two candidates; negative: a is to be taken first. Cards to be avoided come last under every
 // placement; equals go by index.
 func (p Placement) Compare(a, b *Candidate) int {
-	if c := cmp.Or(compareBool(a.Avoided, b.Avoided), compareBool(a.Foreign, b.Foreign)); c != 0 {
-		return c
+	if a.Avoided != b.Avoided || a.Foreign != b.Foreign {
+		return cmp.Or(compareBool(a.Avoided, b.Avoided), compareBool(a.Foreign, b.Foreign))
 	}
-	c := 0
+	var first, second int
 	switch p {
 	case PlacePack:
-		c = cmp.Or(cmp.Compare(b.Load, a.Load), cmp.Compare(a.FreeMB, b.FreeMB))
+		first, second = cmp.Compare(b.Load, a.Load), cmp.Compare(a.FreeMB, b.FreeMB)
 	case PlaceSpread:
-		c = cmp.Or(cmp.Compare(a.Load, b.Load), cmp.Compare(b.Score, a.Score))
+		first, second = cmp.Compare(a.Load, b.Load), cmp.Compare(b.Score, a.Score)
 	case PlaceBestFit:
-		c = cmp.Or(cmp.Compare(a.FreeMB, b.FreeMB), cmp.Compare(b.Load, a.Load))
+		first, second = cmp.Compare(a.FreeMB, b.FreeMB), cmp.Compare(b.Load, a.Load)
 	default:
-		c = cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Load, b.Load))
+		first, second = cmp.Compare(b.Score, a.Score), cmp.Compare(a.Load, b.Load)
 	}
-	if c != 0 {
-		return c
+	switch {
+	case first != 0:
+		return first
+	case second != 0:
+		return second
 	}
 	return cmp.Compare(a.Index, b.Index)
 }

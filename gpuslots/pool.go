@@ -27,6 +27,9 @@ type Pool struct {
 	health     telemetry.SourceHealth
 	healthText string
 	changed    chan struct{}
+
+	fitting []*card // room to work in, for choose
+	cands   []Candidate
 }
 
 // New makes a pool of the devices in o. It grants no GPU before the first Observe.
@@ -46,8 +49,11 @@ func New(o Options) (*Pool, error) {
 		}
 		p.locks = locks
 	}
-	for _, d := range o.Devices {
-		c := &card{device: d, slots: o.SlotsPerGPU, totalMB: d.MemoryTotalMB}
+	cards := make([]card, len(o.Devices)) // side by side in memory: every decision goes through all of them
+	for i, d := range o.Devices {
+		c := &cards[i]
+		*c = card{device: d, slots: o.SlotsPerGPU, totalMB: d.MemoryTotalMB}
+		c.capability, c.capabilityKnown = parseCapability(d.ComputeCapability)
 		p.cards = append(p.cards, c)
 		p.byUUID[d.UUID] = c
 	}

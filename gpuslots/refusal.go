@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/berthq/berth/telemetry"
 )
 
 // Sentinels. Match them with errors.Is.
@@ -51,10 +53,8 @@ type CardRefusal struct {
 }
 
 type cardRefusal struct {
-	uuid  string
-	index int
-	key   string
-	v     verdict
+	device *telemetry.Device // never changed
+	v      verdict
 }
 
 // shownCards is how many GPUs a sentence names before it says "and N more".
@@ -82,7 +82,7 @@ func (r *Refusal) Error() string {
 			fmt.Fprintf(&b, "; and %d more", len(r.cards)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s GPU %s %s", separator(i), c.key, c.v)
+		fmt.Fprintf(&b, "%s GPU %s %s", separator(i), c.device.Key(), c.v)
 	}
 	return b.String()
 }
@@ -98,7 +98,7 @@ func separator(i int) string {
 func (r *Refusal) PerGPU() []CardRefusal {
 	out := make([]CardRefusal, len(r.cards))
 	for i, c := range r.cards {
-		out[i] = CardRefusal{UUID: c.uuid, Index: c.index, Reason: c.v.reason(), Text: c.v.String()}
+		out[i] = CardRefusal{UUID: c.device.UUID, Index: c.device.Index, Reason: c.v.reason(), Text: c.v.String()}
 	}
 	return out
 }
@@ -124,8 +124,8 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 // that could ever do.
 func summarise(need string, fits int, cards []cardRefusal) *Refusal {
 	counts := map[Reason]int{}
-	for _, c := range cards {
-		counts[c.v.reason()]++
+	for i := range cards {
+		counts[cards[i].v.reason()]++
 	}
 	reason := NeverFits
 	for _, r := range []Reason{Resources, Memory, Foreign, GPUUnhealthy} {

@@ -80,4 +80,4 @@ func PullPriority(score float64, wholeLeft int) int {
 	return min(priority, 9)
 }
 
-func clamp01(v float64) float64 { return math.Max(0, math.Min(1, v)) }
+func clamp01(v float64) float64 { return max(0, min(1, v)) }

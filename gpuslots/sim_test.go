@@ -130,7 +130,9 @@ func (b *box) refused(reason gpuslots.Reason, req job.Requirements) *gpuslots.Re
 
 func (b *box) state(card int) gpuslots.CardState { return b.pool.Status(b.clock()).GPUs[card].State }
 
-func alone(mb int64) job.Requirements  { return job.Requirements{GPUs: 1, GPUMemoryMB: mb} }
-func shared(mb int64) job.Requirements { return job.Requirements{GPUs: 1, GPUMemoryMB: mb, Share: job.Shared} }
+func alone(mb int64) job.Requirements { return job.Requirements{GPUs: 1, GPUMemoryMB: mb} }
+func shared(mb int64) job.Requirements {
+	return job.Requirements{GPUs: 1, GPUMemoryMB: mb, Share: job.Shared}
+}
 
 func index(a *gpuslots.Allocation) int { return a.Devices[0].Index }

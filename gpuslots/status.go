@@ -84,7 +84,7 @@ func (p *Pool) cardStatus(c *card, now time.Time) GPUStatus {
 		ComputeCapability: c.device.ComputeCapability,
 		TotalMB:           c.totalMB, FreeMB: clone(freeOf(c)), AvailableMB: max(0, p.available(c, now)),
 		UtilizationPercent: clone(c.util), Score: p.score(c, now),
-		Slots: c.capacity(now), Active: active, Exclusive: c.exclusive() != nil, Holders: c.holders(),
+		Slots: c.capacity(now), Active: active, Exclusive: c.alone != nil, Holders: c.holders(),
 		Foreign: slices.Clone(c.foreign.procs), ForeignMB: c.foreign.memMB, ForeignUtilPercent: clone(c.foreign.util),
 		Strays: slices.Clone(c.strays),
 	}
@@ -99,12 +99,13 @@ func (p *Pool) cardStatus(c *card, now time.Time) GPUStatus {
 
 // stateOf asks whether the smallest job would get the card: alone where nobody is, else beside those who share it.
 func (p *Pool) stateOf(c *card, now time.Time) (CardState, string) {
-	shares := len(c.holds) > 0 && c.exclusive() == nil
-	v := p.look(c, &wish{now: now, slots: 1, shared: shares})
-	state := StateReady
-	switch v.why {
-	case fits:
+	shares := len(c.holds) > 0 && c.alone == nil
+	var v verdict
+	if p.look(c, &wish{now: now, slots: 1, shared: shares}, &v) {
 		return StateReady, ""
+	}
+	state := StateBusy
+	switch v.why {
 	case whyQuarantined:
 		state = StateQuarantined
 	case whyFault, whyUnread, whyUnreadable:
@@ -117,8 +118,6 @@ func (p *Pool) stateOf(c *card, now time.Time) (CardState, string) {
 		state = StateSettling
 	case whyForeignPresent, whyForeignLoad, whyForeignMemory, whyMemoryForeign:
 		state = StateForeign
-	default:
-		state = StateBusy
 	}
 	return state, v.String()
 }

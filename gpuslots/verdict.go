@@ -3,7 +3,6 @@ package gpuslots
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/berthq/berth/telemetry"
 )
@@ -41,16 +40,25 @@ const (
 	whyScore
 )
 
-// verdict is the answer for one card: facts, not yet words.
+// verdict is why one card will not do: facts, not yet words. Most looks at a card want no more than yes or no; they
+// hand in no verdict to be filled.
 type verdict struct {
 	why   why
 	text  string
 	a, b  int64
 	x, y  float64
+	names []string
 	procs []telemetry.Process // never changed once seen
 }
 
-func (v verdict) ok() bool { return v.why == fits }
+// no fills the verdict, if one is wanted, and is false.
+func (v *verdict) no(w why, facts verdict) bool {
+	if v != nil {
+		*v = facts
+		v.why = w
+	}
+	return false
+}
 
 func (v verdict) reason() Reason {
 	switch v.why {
@@ -97,9 +105,9 @@ func (v verdict) String() string {
 	case whyExcluded:
 		return "is excluded for this job"
 	case whyExclusive:
-		return fmt.Sprintf("is held by %s alone", v.text)
+		return fmt.Sprintf("is held by run %s alone", v.text)
 	case whyShared:
-		return fmt.Sprintf("is shared by %s", v.text)
+		return fmt.Sprintf("is shared by run %s", strings.Join(v.names, ", "))
 	case whySlots:
 		return fmt.Sprintf("has %d of %s free, %d wanted", v.a, count(int(v.x), "slot"), v.b)
 	case whyDirty:
@@ -107,7 +115,7 @@ func (v verdict) String() string {
 	case whyStray:
 		return fmt.Sprintf("is not clean (process %d of ended run %s still holds memory)", v.a, v.text)
 	case whyElsewhere:
-		return fmt.Sprintf("is held by another worker of this machine%s", v.text)
+		return fmt.Sprintf("is held by another worker of this machine%s", named(" (run ", v.text, ")"))
 	case whyWantsFreshReading:
 		return "has just been left; waiting for a reading"
 	case whyLingering:
@@ -123,7 +131,7 @@ func (v verdict) String() string {
 	case whyMemory:
 		return fmt.Sprintf("has %d MB free of what is not promised, %d MB are wanted", v.a, v.b)
 	case whyMemoryForeign:
-		return fmt.Sprintf("has %d MB free, %d MB are wanted; %s", v.a, v.b, v.text+nameProcesses(v.procs, int64(v.x)))
+		return fmt.Sprintf("has %d MB free, %d MB are wanted; %s", v.a, v.b, fmt.Sprintf("%.0f MB are used by %s", v.x, nameProcesses(v.procs, int64(v.y))))
 	case whyScore:
 		return fmt.Sprintf("scores %.2f, below the limit of %.2f", v.x, v.y)
 	}
@@ -162,4 +170,9 @@ func orUnknown(s string) string {
 	return s
 }
 
-func seconds(d time.Duration) float64 { return d.Seconds() }
+func named(before, name, after string) string {
+	if name == "" {
+		return ""
+	}
+	return before + name + after
+}
