@@ -24,6 +24,8 @@ func (e *notStartedError) Error() string {
 
 func (e *notStartedError) Unwrap() error { return e.err }
 
+var errSilent = errors.New("nvidia-smi did not answer")
+
 // maxOutput is many times what eight GPUs with a hundred processes print.
 const maxOutput = 16 << 20
 
@@ -36,13 +38,13 @@ func (s *Source) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil && ctx.Err() == nil {
 		return nil, &notStartedError{err}
 	}
 	err := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("nvidia-smi did not answer within %s and was killed", s.opts.Unreadable)
+		return nil, fmt.Errorf("%w within %s and was killed", errSilent, s.opts.Unreadable)
 	case err != nil:
 		return out.Bytes(), fmt.Errorf("nvidia-smi failed (%w): %s", err, firstLine(out.Bytes()))
 	}

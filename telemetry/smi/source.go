@@ -75,7 +75,7 @@ func Open(ctx context.Context, opts Options) (*Source, error) {
 	limited, stop := context.WithTimeout(ctx, opts.Unreadable)
 	defer stop()
 	out, err := s.run(limited, "--query-gpu=uuid,compute_cap", "--format=csv,noheader")
-	if missing := (*notStartedError)(nil); errors.As(err, &missing) {
+	if missing := (*notStartedError)(nil); errors.As(err, &missing) || errors.Is(err, errSilent) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.caps = parseCapabilities(out) // older ones do not know the question; the devices are what counts
