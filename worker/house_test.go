@@ -28,6 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	fakerun.Take()
+	takeWorker()
 	goleak.VerifyTestMain(m)
 }
 
@@ -286,4 +287,26 @@ func (h *house) logOf(number uint64, attempt int) (out, errs string) {
 			errs += string(m.Data())
 		}
 	}
+}
+
+// record reads a job's record as it is now.
+func (h *house) record(ref queue.Ref) job.Record {
+	h.t.Helper()
+	js, err := jetstream.New(h.broker.Connect())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	kv, err := js.KeyValue(h.t.Context(), queue.BucketRecords)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	e, err := kv.Get(h.t.Context(), ref.String())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var rec job.Record
+	if err := json.Unmarshal(e.Value(), &rec); err != nil {
+		h.t.Fatal(err)
+	}
+	return rec
 }

@@ -149,8 +149,10 @@ func fromTail(e Ending) (Verdict, bool) {
 	return Verdict{}, false
 }
 
+// strengthen adds what was measured where it bears the text out. A low peak says nothing: an allocation that failed was
+// never seen, and one that stood for less than a sample may not have been.
 func strengthen(s sign, e Ending) string {
-	if s.outcome == job.OutcomeOOMGPU && e.PeakMemoryPercent != nil {
+	if s.outcome == job.OutcomeOOMGPU && e.PeakMemoryPercent != nil && *e.PeakMemoryPercent >= 90 {
 		return fmt.Sprintf(" (seen up to %.0f %% full)", *e.PeakMemoryPercent)
 	}
 	return ""
