@@ -44,40 +44,47 @@ func (d *Delivery) Return(_ context.Context, delay time.Duration, why string) er
 	return d.ticket.giveBack(delay)
 }
 
-// admit turns an arrival into a Delivery, or deals with it and returns nil. An error means ctx ended.
-func (q *Queue) admit(ctx context.Context, s *Session, a arrival) (*Delivery, error) {
+// admit turns an arrival into a Delivery, or deals with it and returns nil.
+func (q *Queue) admit(ctx context.Context, s *Session, a arrival) *Delivery {
 	t := ticket{q.nc, a.msg.Reply}
 	msg, err := decodeLaneMessage(a.msg.Data)
 	if err != nil {
-		return nil, q.discard(ctx, a, err)
+		q.discard(ctx, a, err)
+		return nil
 	}
 	j, err := q.Job(ctx, msg.Number)
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, errGarbage):
-		return nil, q.discard(ctx, a, err)
+		q.discard(ctx, a, err)
+		return nil
 	case err != nil:
-		q.log.Warn("job_not_read", "job", msg.ref().String(), "err", err)
-		return nil, errors.Join(ctx.Err(), t.giveBack(time.Second))
+		q.postpone(t, msg.ref(), err)
+		return nil
 	}
 	if err := fits(j, msg, a.lane); err != nil {
-		return nil, q.discard(ctx, a, err)
+		q.discard(ctx, a, err)
+		return nil
 	}
 	d := &Delivery{
 		Lane: a.lane, Number: msg.Number, Index: msg.Index, Epoch: msg.Epoch, Priority: msg.Priority,
 		QueuedAt: msg.QueuedAt, Requirements: msg.Requirements, Job: *j, q: q, session: s, ticket: t,
 	}
 	if msg.Epoch == 1 && t.delivered() == 1 {
-		return d, nil // handed out for the first time: the claim finds out if there is a record after all
+		return d // handed out for the first time: the claim finds out if there is a record after all
 	}
-	switch err := d.settle(ctx, false); {
-	case err == nil:
-		return d, nil
-	case errors.Is(err, ErrForget), errors.Is(err, ErrHeld), errors.Is(err, ErrStepBack):
-		return nil, nil
-	default:
-		q.log.Warn("delivery_not_settled", "job", d.Ref().String(), "err", err)
-		return nil, errors.Join(ctx.Err(), t.giveBack(time.Second))
+	if err := d.settle(ctx, false); err != nil {
+		if !isDealtWith(err) {
+			q.postpone(t, d.Ref(), err)
+		}
+		return nil
 	}
+	return d
+}
+
+// postpone returns a message that could not be judged now.
+func (q *Queue) postpone(t ticket, ref Ref, why error) {
+	q.log.Warn("job_postponed", "job", ref.String(), "err", why)
+	_ = t.giveBack(time.Second) // without it the message comes back after AckWait
 }
 
 // fits says why a lane message cannot be about this job.
@@ -100,21 +107,20 @@ func fits(j *job.Job, msg laneMessage, lane job.Lane) error {
 
 // discard takes a message off its lane that can never become a run. If it names a job that is not running or finished,
 // the job ends dead with the reason: it must not wait for ever.
-func (q *Queue) discard(ctx context.Context, a arrival, why error) error {
+func (q *Queue) discard(ctx context.Context, a arrival, why error) {
 	t := ticket{q.nc, a.msg.Reply}
 	ref, named := namedJob(a)
 	if named {
 		err := q.endUnclaimed(ctx, ref, ending{state: job.Dead, reason: "Garbage", text: why.Error(), project: a.lane.Project})
 		if err != nil && !errors.Is(err, ErrFinal) && !errors.Is(err, errRunning) && !errors.Is(err, ErrNotFound) {
-			q.log.Warn("garbage_kept", "lane", laneKey(a.lane), "job", ref.String(), "err", err)
-			return errors.Join(ctx.Err(), t.giveBack(5*time.Second))
+			q.postpone(t, ref, err)
+			return
 		}
 	}
 	q.log.Warn("garbage_dropped", "lane", laneKey(a.lane), "job", ref.String(), "named", named, "bytes", len(a.msg.Data), "err", why)
 	if err := t.done(ctx); err != nil {
 		q.log.Debug("not_acknowledged", "err", err) // it comes again, and is dropped again
 	}
-	return ctx.Err()
 }
 
 // namedJob finds the job a broken message is about: in its body, or in the id it was published with.

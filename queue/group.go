@@ -287,10 +287,13 @@ func (k *keeper) close(ctx context.Context) error {
 	}
 	ref := JobRef(k.number)
 	rec, _, err := k.c.q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
-		if rec == nil || rec.State.Final() {
+		if rec == nil {
+			rec = k.c.q.newRecord(k.j, ref)
+		}
+		if rec.State.Final() {
 			return nil, errNoChange
 		}
-		rec.Group.States = states
+		rec.Group = &job.GroupRecord{Count: k.j.Tasks.Count, Next: k.j.Tasks.Count, States: states}
 		k.c.q.closeRecord(k.j, ref, rec, job.Result{Outcome: outcome, Reason: stateCounts(states)})
 		return rec, nil
 	})

@@ -10,24 +10,27 @@ import (
 )
 
 // Next waits for a job on one of the lanes, the first of wants before the others where several have one, and returns it
-// unclaimed. It deals with all messages that need no worker: finished, cancelled, of an older epoch, held elsewhere,
-// garbage. One Next at a time. When ctx ends the waiting pulls stand on; what they bring goes back at once until the
-// next Next.
+// unclaimed. Messages that need no worker (finished, cancelled, of an older epoch, held elsewhere, garbage) are dealt with
+// here, or at the latest by Claim. One Next at a time. When ctx ends the waiting pulls stand on; what they bring goes
+// back at once until the next Next. A job that is in hand when ctx ends is returned all the same.
 func (p *Puller) Next(ctx context.Context, wants []Want) (*Delivery, error) {
 	for {
 		a, err := p.next(ctx, wants)
 		if err != nil {
 			return nil, err
 		}
-		d, err := p.q.admit(ctx, p.session, a)
-		if err != nil {
-			return nil, err
-		}
+		// What has been taken in hand is dealt with to the end, whatever becomes of the wish for more.
+		hand, cancel := context.WithTimeout(context.WithoutCancel(ctx), admitTimeout)
+		d := p.q.admit(hand, p.session, a)
+		cancel()
 		if d != nil {
 			return d, nil
 		}
 	}
 }
+
+// admitTimeout bounds the dealing with one message; after it the message comes back by itself.
+const admitTimeout = 10 * time.Second
 
 func (p *Puller) next(ctx context.Context, wants []Want) (arrival, error) {
 	c, err := p.enter(wants)
