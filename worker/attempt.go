@@ -61,6 +61,8 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 // see watches a run, fresh or adopted, until it has ended and its end is stored, or until the worker detaches.
 func (w *Worker) see(a *attempt) {
 	w.runs.add(a)
+	w.tell()
+	defer w.tell()
 	defer w.runs.remove(a)
 	a.meter = w.meterFor(a)
 	log := w.shipLog(a)
@@ -169,6 +171,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 	}
 	rec, spec := a.claim.Record(), a.claim.Job.Spec
 	result := w.result(a, e)
+	w.publishSeries(a)
 	verdict := Verdict{result.Outcome, result.Reason, result.Evidence}
 	w.afterwards(a, verdict)
 	if verdict.Outcome == job.OutcomeInterrupted {

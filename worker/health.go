@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/runner"
 	"github.com/berthq/berth/telemetry"
 )
@@ -65,6 +66,20 @@ func (w *Worker) onFault(f telemetry.Fault) {
 		w.sick.add(d.UUID, w.cfg.Now())
 		w.log.Error("gpu_quarantined", "gpu", d.UUID, "index", d.Index, "fault", f.String())
 		w.endRunsOn(d.UUID, f)
+		w.noteHealth(d, "quarantine", f.String())
+	}
+}
+
+// noteHealth writes the event log: who (this worker) did what to which GPU, and why.
+func (w *Worker) noteHealth(d telemetry.Device, kind, text string) {
+	w.healthChanged()
+	ctx, cancel := context.WithTimeout(w.background, 10*time.Second)
+	defer cancel()
+	err := w.cfg.Queue.Note(ctx, queue.Event{
+		Kind: kind, By: "worker", Machine: w.cfg.Machine, Text: text, Facts: map[string]string{"gpu": d.UUID, "index": d.Key()},
+	})
+	if err != nil {
+		w.log.Warn("event_not_stored", "kind", kind, "gpu", d.UUID, "err", err)
 	}
 }
 
@@ -103,6 +118,11 @@ func (w *Worker) tryRestore(ctx context.Context) {
 		}
 		w.sick.remove(uuid)
 		w.log.Info("gpu_restored", "gpu", uuid)
+		for _, d := range w.devices {
+			if d.UUID == uuid {
+				w.noteHealth(d, "restore", "it reads healthy again")
+			}
+		}
 	}
 }
 

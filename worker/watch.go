@@ -20,6 +20,8 @@ func (w *Worker) watch(a *attempt) (runner.Exit, bool) {
 	defer renewed.Stop()
 	remember := time.NewTicker(rememberEvery)
 	defer remember.Stop()
+	charts := time.NewTicker(seriesEvery)
+	defer charts.Stop()
 	control, stopRuns, gone := a.claim.Control(), w.stopRuns.Done(), lost.err
 	for {
 		select {
@@ -52,6 +54,8 @@ func (w *Worker) watch(a *attempt) (runner.Exit, bool) {
 			}
 		case <-remember.C:
 			a.remember()
+		case <-charts.C:
+			w.publishSeries(a)
 		}
 	}
 }

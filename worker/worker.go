@@ -40,6 +40,8 @@ type Worker struct {
 	sick     sickBooks
 	news     chan struct{} // something others should hear soon
 
+	healthNews chan struct{} // a GPU left service or came back
+
 	background context.Context // ends when nothing of the worker is needed any more
 	stopRuns   context.Context // workCtx, or the end of a drain's patience
 	endRuns    context.CancelFunc
@@ -55,7 +57,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, log: cfg.Logger.With("machine", cfg.Machine), instance: uuid.NewString()[:8],
-		news: make(chan struct{}, 1), detached: make(chan struct{}),
+		news: make(chan struct{}, 1), healthNews: make(chan struct{}, 1), detached: make(chan struct{}),
 	}, nil
 }
 
@@ -202,6 +204,7 @@ func (w *Worker) sessionLife(claimCtx context.Context, first bool) error {
 	var g sync.WaitGroup
 	g.Go(func() { w.control(heard) })
 	g.Go(func() { w.announce(heard) })
+	g.Go(func() { w.keepHistory(heard) })
 	err = w.takeJobs(claimCtx, first)
 	w.leave(claimCtx, err)
 	unheard()
