@@ -27,9 +27,28 @@ func Estimate(spec job.Spec, opts Options) (Answer, error) {
 
 // memory fills in the memory per GPU from the strongest source.
 func (a *Answer) memory(spec job.Spec, opts Options, p *plan) error {
+	c, err := newComputation(spec, opts, p)
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		a.Breakdown = c.breakdown()
+		cards := opts.Cards
+		if cards == nil {
+			cards = DefaultCards
+		}
+		a.Fits = c.fits(cards, c.need())
+	}
 	if mb, ok := spec.Resources.GPUMemory.MB(); ok {
 		a.GPUMemoryMB = mb
 		a.Why += fmt.Sprintf("; resources.gpu_memory: %d MiB", mb)
+		if c != nil && a.Breakdown.TotalMB > mb {
+			p.warnf("the computation comes to %d MiB per GPU, you ask for %d", a.Breakdown.TotalMB, mb)
+		}
+		return nil
+	}
+	if c != nil && c.decides(p) {
+		a.computed(p, c, spec.Resources.Share == job.Shared)
 		return nil
 	}
 	auto := a.Method != MethodExplicit || spec.Resources.GPUMemory.IsAuto() || spec.Resources.Share == job.Shared
@@ -38,8 +57,35 @@ func (a *Answer) memory(spec job.Spec, opts Options, p *plan) error {
 	}
 	mb, why := autotunerMemory(p.model)
 	a.GPUMemoryMB = mb
-	a.Why += fmt.Sprintf("; %d MiB each (%s)", mb, why)
+	a.Why += fmt.Sprintf("; %d MiB each by the autotuner rule (%s)", mb, why)
+	if c != nil && a.Breakdown.TotalMB > mb {
+		p.warnf("the computation from the %s comes to %d MiB per GPU; name the engine to go by it", c.source, a.Breakdown.TotalMB)
+	}
 	return nil
+}
+
+// decides: the computation counts when the job says how the model runs, or brings its config. For a name alone the
+// rule's founding figures stand.
+func (c *computation) decides(p *plan) bool {
+	return p.engine != "" || c.stated || c.training != nil || p.method == MethodExplicit || p.launch != ""
+}
+
+func (a *Answer) computed(p *plan, c *computation, shared bool) {
+	b := a.Breakdown
+	a.GPUMemoryMB = b.TotalMB
+	if a.Method == MethodAutotuner {
+		a.Method = MethodComputed
+	}
+	a.Why += fmt.Sprintf("; %d MiB each, computed from the config (%s): weights %d", b.TotalMB, c.source, b.WeightsMB)
+	if b.Mode == "training" {
+		a.Why += fmt.Sprintf(", gradients %d, optimizer %d", b.GradientsMB, b.OptimizerMB)
+	} else {
+		a.Why += fmt.Sprintf(", KV cache %d", b.KVCacheMB)
+	}
+	a.Why += fmt.Sprintf(", activations %d, runtime %d", b.ActivationsMB, b.RuntimeMB)
+	if b.ReservesShare > 0 && shared {
+		p.warnf("%s takes %g %% of whatever card it gets: run it exclusive, or set its memory share to leave room for others", engineTitle(p.engine), 100*b.ReservesShare)
+	}
 }
 
 // requirements joins the answer with the wishes that need no estimate.

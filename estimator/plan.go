@@ -89,7 +89,7 @@ func substitute(argv []string, params map[string]any) []string {
 	}
 	var pairs []string
 	for name, value := range params {
-		text := fmt.Sprint(largestValue(value))
+		text := job.ParamText(largestValue(value))
 		key := strings.ReplaceAll(name, "-", "_")
 		pairs = append(pairs, "{{."+key+"}}", text, "{{ ."+key+" }}", text)
 	}

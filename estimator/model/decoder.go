@@ -248,6 +248,7 @@ func latentAttention(m *Model, s shape) int64 {
 	norms += s.kvRank
 	up += s.kvRank*s.heads*(s.nope+s.vDim) + s.heads*s.vDim*s.hidden
 	m.add(Attention, true, up*s.layers)
+	m.LatentUp = s.kvRank * s.heads * (s.nope + s.vDim) * s.layers
 	m.add(LatentA, true, down*s.layers)
 	m.add(Norm, true, norms*s.layers)
 	return up + down + norms

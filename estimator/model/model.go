@@ -85,6 +85,8 @@ type Model struct {
 	TowerTokens  int64 // tokens a picture becomes at most
 	TowerHidden  int64
 	ImageSize    int64 // of a diffusion model's latent
+	// LatentUp counts the latent attention up-projections that engines also keep at 16 bit when they quantise.
+	LatentUp int64
 
 	DType string // of the config: bfloat16, float32, ...
 	Quant Quant  // of the config
