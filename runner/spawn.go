@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -45,7 +44,7 @@ func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra
 	}
 	defer reportR.Close()
 
-	child, err := startShim(p.exe, []string{shim.Arg0, dir, order.ID}, &os.ProcAttr{
+	child, err := os.StartProcess(p.exe, []string{shim.Arg0, dir, order.ID}, &os.ProcAttr{
 		Dir: dir, Env: shimEnv, Sys: &syscall.SysProcAttr{Setsid: true},
 		Files: append([]*os.File{orderR, reportW, words, lock}, extra...),
 	})
@@ -114,17 +113,6 @@ func shimWords(dir string) string {
 		return ""
 	}
 	return " (" + text + ")"
-}
-
-// startShim starts a process with the signals blocked that a shim reads from a descriptor.
-func startShim(exe string, args []string, attr *os.ProcAttr) (child *os.Process, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err = shim.WithSignals(true, func() error {
-		child, err = os.StartProcess(exe, args, attr)
-		return err
-	})
-	return child, err
 }
 
 // probe starts a process that ends at once inside the cgroup.

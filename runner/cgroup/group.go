@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +25,7 @@ type Group struct {
 
 // Create makes a group with limits, as far as the tree has their controllers.
 func (t Tree) Create(name string, l Limits) (Group, error) {
-	g := Group{Dir: filepath.Join(t.Root, name)}
+	g := Group{Dir: t.Root + "/" + name}
 	if err := os.Mkdir(g.Dir, 0o755); err != nil {
 		return Group{}, fmt.Errorf("make a cgroup: %w", err)
 	}
@@ -58,7 +57,7 @@ func (t Tree) settings(l Limits) map[string]string {
 }
 
 func (g Group) set(file, value string) error {
-	err := os.WriteFile(filepath.Join(g.Dir, file), []byte(value), 0)
+	err := os.WriteFile(g.Dir+"/"+file, []byte(value), 0)
 	if file == "memory.swap.max" && errors.Is(err, fs.ErrNotExist) {
 		return nil // a kernel without swap accounting
 	}
@@ -83,19 +82,29 @@ func (g Group) Populated() bool {
 // PIDs lists the processes in the group and below it.
 func (g Group) PIDs() []int {
 	var pids []int
-	_ = filepath.WalkDir(g.Dir, func(path string, d fs.DirEntry, err error) error { // what vanishes meanwhile has no pids
-		if err != nil || d.Name() != "cgroup.procs" {
-			return nil
-		}
-		b, _ := os.ReadFile(path)
+	for _, dir := range g.dirs() {
+		b, _ := os.ReadFile(dir + "/cgroup.procs") // a group that vanishes has none
 		for _, f := range bytes.Fields(b) {
 			if pid, err := strconv.Atoi(string(f)); err == nil {
 				pids = append(pids, pid)
 			}
 		}
-		return nil
-	})
+	}
 	return pids
+}
+
+// dirs lists the group's folder and all below it, parents first.
+func (g Group) dirs() []string {
+	all := []string{g.Dir}
+	for i := 0; i < len(all); i++ {
+		entries, _ := os.ReadDir(all[i]) // a group that vanishes has no groups below it
+		for _, e := range entries {
+			if e.IsDir() {
+				all = append(all, all[i]+"/"+e.Name())
+			}
+		}
+	}
+	return all
 }
 
 // OOMKills counts the group's processes that the kernel killed for want of memory. Read it before Remove.
@@ -112,7 +121,7 @@ func (g Group) CPUSeconds() (float64, bool) {
 
 // PeakMemoryMB is the most host memory the group held at once.
 func (g Group) PeakMemoryMB() (int64, bool) {
-	b, err := os.ReadFile(filepath.Join(g.Dir, "memory.peak"))
+	b, err := os.ReadFile(g.Dir + "/memory.peak")
 	if err != nil {
 		return 0, false
 	}
@@ -122,7 +131,7 @@ func (g Group) PeakMemoryMB() (int64, bool) {
 
 // counter reads the line "key n" of one of the group's files.
 func (g Group) counter(file, key string) (int64, bool) {
-	b, err := os.ReadFile(filepath.Join(g.Dir, file))
+	b, err := os.ReadFile(g.Dir + "/" + file)
 	if err != nil {
 		return 0, false
 	}
@@ -138,13 +147,7 @@ func (g Group) counter(file, key string) (int64, bool) {
 
 // Remove takes the empty group away, with the groups the run made below it. A group that is gone is no error.
 func (g Group) Remove() error {
-	var dirs []string
-	_ = filepath.WalkDir(g.Dir, func(path string, d fs.DirEntry, err error) error { // what vanished need not be removed
-		if err == nil && d.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return nil
-	})
+	dirs := g.dirs()
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if err := syscall.Rmdir(dirs[i]); err != nil && err != syscall.ENOENT {
 			return fmt.Errorf("remove the cgroup %s: %w", dirs[i], err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -76,14 +75,11 @@ func makeRoot() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Join(mount, own, "berth")
-	if filepath.Base(own) == "supervisor" { // a predecessor, or this process, moved here to free its parent
-		root = filepath.Join(mount, filepath.Dir(own), "berth")
-	}
+	root := mount + strings.TrimSuffix(own, "/") + "/berth"
 	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("no cgroup of our own (with systemd: Delegate=yes): %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "cgroup.kill")); err != nil {
+	if _, err := os.Stat(root + "/cgroup.kill"); err != nil {
 		return "", errors.New("the kernel has no cgroup.kill (Linux 5.14 or newer has)")
 	}
 	return root, nil
@@ -120,7 +116,7 @@ func ownPath() (string, error) {
 
 // enable hands the wanted controllers down to root's children and returns those it got.
 func enable(root string) []string {
-	parent := filepath.Dir(root)
+	parent := strings.TrimSuffix(root, "/berth")
 	var got []string
 	for _, c := range wanted {
 		if !has(parent, "cgroup.controllers", c) {
@@ -137,10 +133,10 @@ func enable(root string) []string {
 }
 
 func grant(dir, controller string) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+	return os.WriteFile(dir+"/cgroup.subtree_control", []byte("+"+controller), 0)
 }
 
 func has(dir, file, word string) bool {
-	b, err := os.ReadFile(filepath.Join(dir, file))
+	b, err := os.ReadFile(dir + "/" + file)
 	return err == nil && slices.ContainsFunc(bytes.Fields(b), func(f []byte) bool { return string(f) == word })
 }

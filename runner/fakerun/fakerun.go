@@ -27,8 +27,10 @@ func Command(script ...string) []string {
 	return append([]string{exe}, script...)
 }
 
-// Env is the environment that makes the test binary such a job.
-func Env(more ...string) []string { return append([]string{key + "=1"}, more...) }
+// Env is the environment that makes the test binary such a job. One built with -race would sleep a second at its end.
+func Env(more ...string) []string { return append([]string{key + "=1", noSleep}, more...) }
+
+const noSleep = "GORACE=atexit_sleep_ms=0"
 
 // Take becomes the job, and never returns, when the process was started as one.
 func Take() {
@@ -65,7 +67,7 @@ func init() {
 		"on":     on,
 
 		"daemon":       func(s string) { daemon(s, os.Environ()) },
-		"daemon-clean": func(s string) { daemon(s, []string{key + "=1"}) },
+		"daemon-clean": func(s string) { daemon(s, Env()) },
 		"write-pid":    func(s string) { write(s, strconv.Itoa(os.Getpid())) },
 		"children":     func(s string) { spawn(number(s), "hang") },
 		"bomb":         bomb,

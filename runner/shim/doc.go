@@ -24,9 +24,9 @@
 //
 // The package takes the process over in its init function when the process was started as "berth-shim", and imports
 // only packages that are initialised early: a shim must not wait for, or carry, a whole broker. Go initialises packages
-// in the order of their import paths once their imports are ready, so a dependency on os/signal, net or anything below
-// golang.org would pull the heavy packages in first. Signals are therefore read from a signalfd (the worker starts the
-// shim with them blocked) and the control channel is a FIFO.
+// in the order of their import paths once their imports are ready, so a dependency on net or on anything below
+// golang.org would pull the heavy packages in first. The control channel is therefore a FIFO, and the few system calls
+// that package syscall lacks are made here. TestStartsLight keeps watch.
 //
 // # Files, in the run's folder
 //

@@ -3,13 +3,12 @@ package shim
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
 // reserve takes disk blocks for exit.json beforehand, so that a full disk cannot eat how the run ended.
 func reserve(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, ExitFile+".new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(dir+"/"+ExitFile+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}

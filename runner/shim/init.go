@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/berthq/berth/runner/proc"
 )
@@ -16,14 +17,14 @@ func init() {
 	if len(os.Args) < 2 || os.Args[0] != Arg0 {
 		return
 	}
-	if os.Args[1] == ProbeArg {
-		os.Exit(0)
+	code := 0
+	if os.Args[1] != ProbeArg {
+		if err := main(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
-	if err := main(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	syscall.Exit(code) // what is to be written has been; os.Exit would do what is meant for the rest of the binary
 }
 
 // main starts the run it is ordered on stdin, reports on stdout, and stays until it is over.

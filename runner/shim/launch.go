@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 )
@@ -54,12 +52,7 @@ func launch(o Order, stdout, stderr *os.File) (pid int, err error) {
 		Dir: o.Dir, Env: append(o.Env[:len(o.Env):len(o.Env)], o.Mark), Sys: sys,
 		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err = WithSignals(false, func() error { // the job starts with nothing blocked
-		pid, err = syscall.ForkExec(path, o.Command, attr)
-		return err
-	})
+	pid, err = syscall.ForkExec(path, o.Command, attr)
 	return pid, explain(err, path)
 }
 
@@ -86,22 +79,13 @@ const accessExecute = 1 // X_OK
 // resolve finds a command as a shell would: a name with a slash as it stands, below the workdir; any other along PATH.
 func resolve(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
+		path := below(dir, name)
 		return path, executable(path, name)
 	}
 	search := lookup(env, "PATH")
 	var blocked error
-	for _, p := range filepath.SplitList(search) {
-		if p == "" {
-			p = "."
-		}
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(dir, p)
-		}
-		path := filepath.Join(p, name)
+	for p := range strings.SplitSeq(search, ":") {
+		path := below(dir, p) + "/" + name
 		err := executable(path, path)
 		if err == nil {
 			return path, nil
@@ -115,6 +99,14 @@ func resolve(name, dir string, env []string) (string, error) {
 		return "", blocked
 	}
 	return "", refusal{notFound, "command not found: " + name + " (PATH=" + search + ")"}
+}
+
+// below is a path as the job will see it: from its workdir, unless it is absolute.
+func below(dir, path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return dir + "/" + path
 }
 
 func lookup(env []string, key string) string {

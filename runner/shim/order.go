@@ -1,9 +1,6 @@
 package shim
 
-import (
-	"path/filepath"
-	"time"
-)
+import "time"
 
 // Arg0 marks a process as a shim.
 const Arg0 = "berth-shim"
@@ -19,11 +16,11 @@ const (
 )
 
 // ResultFile is where the job may leave JSON for its result.
-func ResultFile(dir string) string { return filepath.Join(dir, JobDir, "result.json") }
+func ResultFile(dir string) string { return dir + "/" + JobDir + "/result.json" }
 
 // StopReasonFile is where the job finds out why it is being stopped: the cause on the first line, a sentence on the
 // second.
-func StopReasonFile(dir string) string { return filepath.Join(dir, JobDir, "stop-reason") }
+func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }
 
 // Order is what the shim is told on its standard input. Times are on the boot clock ([proc.Boottime]).
 type Order struct {

@@ -26,7 +26,7 @@ type supervisor struct {
 	tree  tree
 
 	alarm    *alarm
-	signals  <-chan syscall.Signal
+	signals  <-chan os.Signal
 	commands <-chan string
 	ended    chan syscall.WaitStatus // of the command; once
 	reaped   chan struct{}           // closed when no child is left
@@ -88,10 +88,8 @@ func (s *supervisor) prepare() (err error) {
 	if err = proc.BecomeSubreaper(); err != nil {
 		return err
 	}
+	s.signals = signals()
 	if s.alarm, err = newAlarm(); err != nil {
-		return err
-	}
-	if s.signals, err = signals(); err != nil {
 		return err
 	}
 	if s.commands, err = commands(ControlFile); err != nil {
@@ -225,7 +223,7 @@ func (s *supervisor) obey(line string) {
 
 // told follows a signal to the shim itself. SIGTERM comes when the machine goes down; a closing terminal is nothing
 // to it.
-func (s *supervisor) told(sig syscall.Signal) {
+func (s *supervisor) told(sig os.Signal) {
 	if sig == syscall.SIGTERM {
 		s.plan.stop(proc.Boottime(), CauseDrained, "the shim was told to end (SIGTERM): the machine may be going down", s.order.Grace)
 	}

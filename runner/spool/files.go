@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,7 @@ func segments(dir string) ([]segment, error) {
 		if !head && !tail || err != nil {
 			continue
 		}
-		all = append(all, segment{filepath.Join(dir, e.Name()), base, tail})
+		all = append(all, segment{dir + "/" + e.Name(), base, tail})
 	}
 	slices.SortFunc(all, func(a, b segment) int { return cmp.Compare(a.base, b.base) })
 	return all, nil

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -119,7 +118,7 @@ func (w *Writer) open() error {
 		w.kept -= w.pieces[0].data
 		w.pieces = w.pieces[1:]
 	}
-	f, err := os.OpenFile(filepath.Join(w.dir, fileName(prefix, w.offset)), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(w.dir+"/"+fileName(prefix, w.offset), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
