@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -277,3 +278,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 var succeeded = job.Result{Outcome: job.OutcomeSucceeded, Exit: &job.Exit{}}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	body, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

@@ -64,6 +64,9 @@ func (o ConnectOptions) natsOptions(ctx context.Context) []nats.Option {
 		nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		// A broker that comes back may refuse for a moment; only the first connection takes "no" for an answer.
 		nats.IgnoreAuthErrorAbort(),
+		// Nothing is kept for later while the connection is down: a submit whose caller was told that it failed must not
+		// be stored a minute after. What must arrive is published again until it is acknowledged.
+		nats.ReconnectBufSize(-1),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
