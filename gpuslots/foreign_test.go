@@ -78,7 +78,33 @@ func TestOwnLoadDoesNotClose(t *testing.T) {
 	b.processes(0, 0, ours("1", 1000))
 	b.cards[0].UtilizationPercent = ptr(100.0)
 	b.look(time.Second)
+	second := b.get("2", shared(1000))
+
+	if err := second.Release(); err != nil { // nor when a small foreign process is there too, whose part nobody can tell
+		t.Fatal(err)
+	}
+	b.processes(0, 0, ours("1", 1000), theirs(7, 100))
+	b.look(time.Second)
 	b.get("2", shared(1000))
+}
+
+// Where no process list is to be had, the load of an empty card is somebody's; but not that of a run just gone.
+func TestLoadWithoutProcessList(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, 1, gpuslots.Options{})
+	a := b.get("1", alone(0))
+	b.cards[0].ProcessesKnown = false
+	b.cards[0].UtilizationPercent = ptr(90.0)
+	b.look(time.Minute)
+	if err := a.Release(); err != nil {
+		t.Fatal(err)
+	}
+	b.look(time.Second)
+	if got := b.state(0); got != gpuslots.StateReady {
+		t.Errorf("one second after the run: %s", got)
+	}
+	b.look(gpuslots.DefaultSettle)
+	b.refused(gpuslots.Foreign, alone(0))
 }
 
 func TestForeignExitSettles(t *testing.T) {

@@ -114,7 +114,7 @@ func (p *Pool) NextChange(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Drain(true) refuses everything new; what runs goes on.
+// Drain refuses everything new while it is on; what runs goes on.
 func (p *Pool) Drain(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

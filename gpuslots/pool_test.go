@@ -258,6 +258,41 @@ func TestChangedTellsOfRoom(t *testing.T) {
 	must("its end", true, func() { b.pool.Drain(false) })
 }
 
+// Time alone makes room too; the first reading after it tells.
+func TestChangedTellsOfTimePassed(t *testing.T) {
+	t.Parallel()
+	for name, fill := range map[string]func(b *box){
+		"a warm-up ends": func(b *box) { b.get("1", shared(0)); b.processes(0, 0, ours("1", 100)) },
+		"a card heals":   func(b *box) { _ = b.pool.Shrink(uuid(0), noon.Add(time.Minute)) },
+		"a run has left": func(b *box) { _ = b.get("1", alone(0)).Release() },
+		"a process has":  func(b *box) { b.processes(0, 0, theirs(7, 1000)); b.look(0); b.processes(0, 0); b.look(0) },
+		"a quarantine has": func(b *box) {
+			_ = b.pool.Quarantine(uuid(0), "x")
+			b.look(0)
+			_ = b.pool.Unquarantine(uuid(0))
+			_ = b.pool.Quarantine(uuid(0), "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t, 1, gpuslots.Options{SlotsPerGPU: 2})
+			fill(b)
+			changed := b.pool.Changed()
+			b.look(time.Minute)
+			select {
+			case <-changed:
+				if strings.HasPrefix(name, "a quarantine") {
+					t.Error("woken for a card that is out of service")
+				}
+			default:
+				if !strings.HasPrefix(name, "a quarantine") {
+					t.Error("nobody was told")
+				}
+			}
+		})
+	}
+}
+
 func TestWrongOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	_, err := gpuslots.New(gpuslots.Options{
