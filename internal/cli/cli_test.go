@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/berthq/berth/internal/cli"
 	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/spf13/cobra"
 )
 
 // fleet is a small command with everything that can go wrong in one.

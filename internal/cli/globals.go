@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/table"
@@ -12,24 +13,22 @@ import (
 
 // Globals are the flags of every command that talks to a broker or prints a list.
 type Globals struct {
-	Server  string
-	Creds   string
-	Context string
 	Output  table.Format
 	NoColor bool
 	Quiet   bool
 	Verbose bool
 
-	env Env
+	flags *pflag.FlagSet
+	env   Env
 }
 
 // NewGlobals binds the global flags to cmd and everything under it.
 func NewGlobals(cmd *cobra.Command, env Env) *Globals {
-	g := &Globals{Output: table.Table, env: env}
 	f := cmd.PersistentFlags()
-	f.StringVar(&g.Server, "server", "", "the broker's `URL` (BERTH_SERVER; default what berth up wrote, else nats://127.0.0.1:4222)")
-	f.StringVar(&g.Creds, "creds", "", "NATS credentials `FILE` (BERTH_CREDS)")
-	f.StringVar(&g.Context, "context", "", "NATS context `NAME` (BERTH_CONTEXT)")
+	g := &Globals{Output: table.Table, env: env, flags: f}
+	f.String("server", "", "the broker's `URL` (BERTH_SERVER; default what berth up wrote, else nats://127.0.0.1:4222)")
+	f.String("creds", "", "NATS credentials `FILE` (BERTH_CREDS)")
+	f.String("context", "", "NATS context `NAME` (BERTH_CONTEXT)")
 	f.VarP(&g.Output, "output", "o", "table, wide, json, jsonl, csv or name")
 	f.BoolVar(&g.NoColor, "no-color", false, "no colours (NO_COLOR)")
 	f.BoolVarP(&g.Quiet, "quiet", "q", false, "only the answer")

@@ -3,6 +3,7 @@ package screen_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,8 @@ func TestUnits(t *testing.T) {
 		{screen.Bar(7, 3), "███"},
 		{screen.Spark([]float64{0, 50, 100}, 100, 10), "▁▅█"},
 		{screen.Spark([]float64{0, 0, 100, 100}, 100, 2), "▁█"},
+		{screen.Spark([]float64{0, math.NaN(), math.NaN(), 100, math.NaN(), 100}, 100, 3), "▁██"},
+		{screen.Spark([]float64{100, math.NaN(), 100}, 100, 3), "█ █"},
 		{screen.Spark(nil, 100, 10), ""},
 		{screen.Plural(1, "GPU"), "1 GPU"},
 		{screen.Plural(0, "GPU"), "0 GPUs"},

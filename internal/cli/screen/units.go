@@ -114,7 +114,8 @@ func Bar(share float64, width int) string {
 	return bar + strings.Repeat("·", width-full)
 }
 
-// Spark draws a gauge over time in at most width cells on a fixed scale 0..top; a cell is the mean of its points.
+// Spark draws a gauge over time in at most width cells on a fixed scale 0..top; a cell is the mean of its points, a gap
+// where none of them was read (NaN).
 func Spark(points []float64, top float64, width int) string {
 	if len(points) == 0 || top <= 0 || width <= 0 {
 		return ""
@@ -124,11 +125,17 @@ func Spark(points []float64, top float64, width int) string {
 	var b strings.Builder
 	for c := range cells {
 		from, to := c*len(points)/cells, (c+1)*len(points)/cells
-		sum := 0.0
+		sum, n := 0.0, 0
 		for _, p := range points[from:to] {
-			sum += p
+			if !math.IsNaN(p) {
+				sum, n = sum+p, n+1
+			}
 		}
-		level := int(sum / float64(to-from) / top * float64(len(levels)))
+		if n == 0 {
+			b.WriteRune(' ')
+			continue
+		}
+		level := int(sum / float64(n) / top * float64(len(levels)))
 		b.WriteRune(levels[min(max(level, 0), len(levels)-1)])
 	}
 	return b.String()

@@ -59,7 +59,7 @@ var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
 	Flags: []string{"from-lines", "begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as", "param",
 		"params-file", "max-concurrent", "max-failures", "secret", "image", "volume", "shm-size", "user", "signal",
-		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
+		"progress", "now", "hold", "gres", "time", "dependency", "job-name", "frameworks"},
 }
 
 func bind(cmd *cobra.Command) *flags {
@@ -94,7 +94,6 @@ func (f *flags) bindResources() {
 	s.StringSliceVar(&f.gpuIDs, "gpu-ids", nil, "these GPUs and no others: UUIDs or indexes")
 	s.StringVar(&f.share, "share", "", "exclusive (default), or shared with others that say so")
 	s.IntVar(&f.slots, "slots", 0, "slots to take on each shared GPU")
-	s.StringSliceVar(&f.frameworks, "frameworks", nil, "Python frameworks that must see the GPUs: torch,cupy")
 	s.IntVarP(&f.cpus, "cpus", "c", 0, "CPU cores")
 	s.Var(textValue{&f.memory, "SIZE"}, "memory", "host memory, 64Gi")
 	s.StringToStringVar(&f.constraints, "constraint", nil, "machine label `K=V` that must match")
@@ -148,7 +147,6 @@ func (f *flags) apply(s *job.Spec) {
 	put(f, "slots", &r.Slots, f.slots)
 	put(f, "cpus", &r.CPUs, f.cpus)
 	put(f, "memory", &r.Memory, f.memory)
-	put(f, "frameworks", &r.Frameworks, f.frameworks)
 	put(f, "machine", &r.Machine, f.machine)
 	r.Constraints = merged(r.Constraints, f.constraints)
 

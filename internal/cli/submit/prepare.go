@@ -58,14 +58,15 @@ func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 	if err := f.freeze(&spec, env); err != nil {
 		return prepared{}, err
 	}
+	me := cli.Me(env)
 	if spec.Project == "" {
-		spec.Project = projectOf(env)
+		spec.Project = me.Project
 	}
 	if err := job.Validate(spec); err != nil {
 		return prepared{}, err
 	}
 	p := prepared{file: s.file, job: job.Job{
-		Version: job.Version, Project: spec.Project, User: userToken(env.User), UserClaimed: true,
+		Version: job.Version, Project: spec.Project, User: me.User, UserClaimed: true,
 		SubmittedAt: env.Now().UTC(), SubmitHost: env.Host, Spec: spec,
 	}}
 	id, err := uuid.NewV7()
@@ -129,32 +130,4 @@ func pointText(params map[string]any) string {
 		parts = append(parts, k+"="+job.ParamText(params[k]))
 	}
 	return strings.Join(parts, " ")
-}
-
-// defaultProject is where jobs go that name none.
-const defaultProject = "default"
-
-func projectOf(env cli.Env) string {
-	if p := env.Getenv("BERTH_PROJECT"); p != "" {
-		return p
-	}
-	return defaultProject
-}
-
-// userToken is the account's name as a subject token: ada.lovelace@LAB becomes ada-lovelace-lab.
-func userToken(name string) string {
-	token := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, name)
-	token = token[:min(len(token), 32)]
-	if token == "" {
-		return "unknown"
-	}
-	return token
 }

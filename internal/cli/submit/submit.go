@@ -63,7 +63,7 @@ func run(ctx context.Context, g *cli.Globals, f *flags, args []string, dash int)
 	if f.dryRun {
 		return showDry(g, jobs)
 	}
-	_ = ctx; return nil
+	return send(ctx, g, f, jobs)
 }
 
 // check finds flags that contradict each other.

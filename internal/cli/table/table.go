@@ -25,6 +25,7 @@ type Column[T any] struct {
 	Wide   bool           // only with -o wide, and in CSV
 	Right  bool           // figures
 	Shrink int            // may be cut down to this many columns; 0 never
+	Width  int            // in a stream, where later rows are not known; 0 = as wide as the title
 	Drop   int            // leaves the table when it does not fit, the highest first; 0 stays
 }
 

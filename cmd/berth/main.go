@@ -1,0 +1,16 @@
+// Command berth is the operator's: it starts a broker and a worker, shows the queue and acts on it.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/operator"
+	_ "github.com/berthq/berth/runner/shim" // `berth up` and `berth worker` run jobs: this binary is also their shim
+)
+
+func main() {
+	env := cli.System()
+	os.Exit(cli.Execute(context.Background(), operator.Root(env), env))
+}

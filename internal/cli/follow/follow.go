@@ -1,0 +1,185 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/berthq/berth/internal/cli/report"
+	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/internal/cli/table"
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+// Options say what is shown while waiting.
+type Options struct {
+	Output *Output // the jobs' own bytes; nil shows none
+	Report bool    // the efficiency report at the end, where somebody looks at stderr
+	JSON   bool    // the results on stdout
+}
+
+// Wait waits for all the jobs and returns nil, or the error that ends the command as they ended: a single job's own
+// code, 1 where one of several (or of a group's tasks) did not succeed.
+func Wait(ctx context.Context, g *cli.Globals, q *queue.Queue, refs []queue.Ref, o Options) error {
+	results, err := all(ctx, q, refs, o)
+	if err != nil {
+		return interrupted(g, refs, err)
+	}
+	if o.Output != nil && (g.Screen().TTY || g.Console().TTY) {
+		o.Output.EndLine(g.Env().Stderr)
+	}
+	for _, r := range results {
+		if err := tell(ctx, g, q, r, o); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		if err := printResults(g, results); err != nil {
+			return err
+		}
+	}
+	return ending(ctx, q, refs, results)
+}
+
+// all waits for the results, and shows output meanwhile.
+func all(ctx context.Context, q *queue.Queue, refs []queue.Ref, o Options) ([]job.Result, error) {
+	results := make([]job.Result, len(refs))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, ref := range refs {
+		group.Go(func() (err error) {
+			results[i], err = q.WaitResult(ctx, ref)
+			return err
+		})
+	}
+	if o.Output != nil {
+		group.Go(func() error { return Copy(ctx, q, refs, queue.LogOptions{Follow: true}, o.Output) })
+	}
+	return results, group.Wait()
+}
+
+// Copy writes the logs of jobs, one after the other.
+func Copy(ctx context.Context, q *queue.Queue, refs []queue.Ref, o queue.LogOptions, out *Output) error {
+	for _, ref := range refs {
+		for chunk, err := range q.Logs(ctx, ref, o) {
+			if err != nil {
+				return err
+			}
+			if err := out.Chunk(chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// interrupted says that the jobs stay where they are.
+func interrupted(g *cli.Globals, refs []queue.Ref, err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return cli.Broker(err)
+	}
+	if len(refs) == 1 {
+		g.Say("berth: stopped waiting; job %s keeps its place (berth cancel %s ends it)", refs[0], refs[0])
+	} else {
+		g.Say("berth: stopped waiting; the jobs keep their places")
+	}
+	return exit.Silent(exit.Interrupted)
+}
+
+// tell says how a job ended: the report where somebody looks and it ran, a line otherwise.
+func tell(ctx context.Context, g *cli.Globals, q *queue.Queue, r job.Result, o Options) error {
+	if g.Quiet {
+		return nil
+	}
+	if term := g.Console(); o.Report && r.StartedAt != nil && (term.TTY || g.Verbose) {
+		fmt.Fprintln(g.Env().Stderr)
+		return report.Write(g.Env().Stderr, term, Input(ctx, q, r))
+	}
+	line := fmt.Sprintf("job %s %s", report.Number(r), r.State)
+	if r.Reason != "" {
+		line += ": " + screen.Safe(r.Reason)
+	}
+	if r.StartedAt != nil {
+		line += fmt.Sprintf(" (ran %s on %s)", screen.Span(screen.Seconds(r.RunSeconds)), screen.Safe(r.Machine))
+	}
+	g.Say("berth: %s", line)
+	return nil
+}
+
+// Input gathers what the report is drawn from. What cannot be had is left out.
+func Input(ctx context.Context, q *queue.Queue, r job.Result) report.Input {
+	in := report.Input{Result: r}
+	if j, err := q.Job(ctx, r.Number); err == nil {
+		in.Requirements = &j.Requirements
+	}
+	ref := queue.JobRef(r.Number)
+	if r.Index != nil {
+		ref = queue.TaskRef(r.Number, *r.Index)
+	}
+	var series struct {
+		GPUs map[string]struct {
+			Utilization []*float64 `json:"utilization"`
+		} `json:"gpus"`
+	}
+	if err := q.Series(ctx, r.Project, ref, r.Attempt, &series); err != nil {
+		return in
+	}
+	in.Utilization = map[string][]float64{}
+	for key, s := range series.GPUs {
+		for _, p := range s.Utilization {
+			if p == nil {
+				in.Utilization[key] = append(in.Utilization[key], math.NaN())
+				continue
+			}
+			in.Utilization[key] = append(in.Utilization[key], *p)
+		}
+	}
+	return in
+}
+
+// ending is the exit code of a command that waited: a job's own, or of a group and of several jobs whether all
+// succeeded.
+func ending(ctx context.Context, q *queue.Queue, refs []queue.Ref, results []job.Result) error {
+	if len(results) == 1 && !isGroup(ctx, q, refs[0]) {
+		if code := exit.OfResult(results[0]); code != exit.OK {
+			return exit.Silent(code)
+		}
+		return nil
+	}
+	for _, r := range results {
+		if r.State != job.Succeeded {
+			return exit.Silent(exit.Failed)
+		}
+	}
+	return nil
+}
+
+func isGroup(ctx context.Context, q *queue.Queue, ref queue.Ref) bool {
+	j, err := q.Job(ctx, ref.Number)
+	return err == nil && j.IsGroup() && !ref.Task
+}
+
+// printResults writes one object, or a list, each with "accepted": true so that a refusal is told apart.
+func printResults(g *cli.Globals, results []job.Result) error {
+	values := make([]map[string]json.RawMessage, len(results))
+	for i, r := range results {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+		if err := json.Unmarshal(data, &values[i]); err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+		values[i]["accepted"] = json.RawMessage("true")
+	}
+	if len(values) == 1 {
+		return table.WriteJSON(g.Out(), values[0])
+	}
+	return table.WriteJSON(g.Out(), values)
+}

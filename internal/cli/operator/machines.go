@@ -1,0 +1,208 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/internal/cli/table"
+	"github.com/berthq/berth/queue"
+)
+
+func newMachines(g *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "machines",
+		Short: "list the machines and what they do",
+		Args:  cli.Takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+				all, err := q.Machines(ctx)
+				if err != nil {
+					return cli.Broker(err)
+				}
+				return cli.Print(g, machineTable(g.Env().Now()), all)
+			})
+		},
+	}
+}
+
+func machineTable(now time.Time) table.View[queue.Machine] {
+	return table.View[queue.Machine]{
+		Name:  func(m queue.Machine) string { return m.Name },
+		Empty: "no machine is connected; berth join prints the line that starts a worker on one",
+		Columns: []table.Column[queue.Machine]{
+			{Title: "MACHINE", Field: "name", Cell: func(m queue.Machine) table.Cell { return table.Text(m.Name) }},
+			{Title: "STATE", Field: "state", Cell: machineState},
+			{Title: "GPUS", Field: "gpus", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(len(m.GPUs))) }},
+			{Title: "FREE", Field: "gpus_free", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(freeGPUs(m))) }},
+			{Title: "RUNS", Field: "running", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(len(m.Running))) }},
+			{Title: "CPUS", Field: "cpus", Right: true, Drop: 3, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(m.CPUs)) }},
+			{Title: "MEMORY", Field: "memory_mb", Right: true, Drop: 4, Cell: func(m queue.Machine) table.Cell { return table.Text(screen.Memory(m.MemoryMB)) },
+				Raw: func(m queue.Machine) string { return strconv.FormatInt(m.MemoryMB, 10) }},
+			{Title: "SOURCE", Field: "gpu_source", Wide: true, Cell: func(m queue.Machine) table.Cell { return table.Text(m.Source) }},
+			{Title: "VERSION", Field: "version", Wide: true, Cell: func(m queue.Machine) table.Cell { return table.Text(m.Version) }},
+			{Title: "LABELS", Field: "labels", Drop: 1, Shrink: 10, Cell: func(m queue.Machine) table.Cell { return table.Text(labels(m.Labels)) }},
+			{Title: "SEEN", Field: "at", Drop: 5, Cell: func(m queue.Machine) table.Cell {
+				return table.Cell{Text: screen.Ago(m.At, now), Color: screen.Dim}
+			}, Raw: func(m queue.Machine) string { return stamp(&m.At) }},
+		},
+	}
+}
+
+func machineState(m queue.Machine) table.Cell {
+	if m.Draining {
+		return table.Cell{Text: "draining", Color: screen.Yellow}
+	}
+	return table.Cell{Text: "ready", Color: screen.Green}
+}
+
+func freeGPUs(m queue.Machine) int {
+	n := 0
+	for _, gpu := range m.GPUs {
+		if gpu.State == "ready" && gpu.Active == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func labels(m map[string]string) string {
+	parts := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k+"="+m[k])
+	}
+	return strings.Join(parts, " ")
+}
+
+// machineGPU is one device with where it is.
+type machineGPU struct {
+	Machine string `json:"machine"`
+	queue.GPU
+}
+
+func newGPUs(g *cli.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "gpus",
+		Short:   "list every GPU of every machine: who holds it, what is free",
+		Example: "  berth gpus\n  berth gpus -o name        # UUIDs",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.UnknownVerb(cmd, args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+				all, err := q.Machines(ctx)
+				if err != nil {
+					return cli.Broker(err)
+				}
+				var rows []machineGPU
+				for _, m := range all {
+					for _, gpu := range m.GPUs {
+						rows = append(rows, machineGPU{m.Name, gpu})
+					}
+				}
+				return cli.Print(g, gpuTable(len(all)), rows)
+			})
+		},
+	}
+	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"quarantine", "restore"}})
+	return cmd
+}
+
+func gpuTable(machines int) table.View[machineGPU] {
+	empty := "no machine is connected; berth join prints the line that starts a worker on one"
+	if machines > 0 {
+		empty = fmt.Sprintf("%s, no GPU among them: only jobs without one run", screen.Plural(machines, "machine"))
+	}
+	return table.View[machineGPU]{
+		Name:  func(r machineGPU) string { return r.UUID },
+		Empty: empty,
+		Columns: []table.Column[machineGPU]{
+			{Title: "MACHINE", Field: "machine", Shrink: 8, Cell: func(r machineGPU) table.Cell { return table.Text(r.Machine) }},
+			{Title: "GPU", Field: "index", Right: true, Cell: func(r machineGPU) table.Cell { return table.Text(strconv.Itoa(r.Index)) }},
+			{Title: "MODEL", Field: "name", Shrink: 8, Drop: 4, Cell: func(r machineGPU) table.Cell { return table.Text(r.GPU.Name) }},
+			{Title: "STATE", Field: "state", Cell: func(r machineGPU) table.Cell { return table.Cell{Text: r.State, Color: gpuColor(r.State)} }},
+			{Title: "FREE", Field: "memory_free_mb", Right: true, Cell: func(r machineGPU) table.Cell { return table.Text(freeText(r.GPU)) },
+				Raw: func(r machineGPU) string { return number(r.MemoryFreeMB) }},
+			{Field: "memory_total_mb", Cell: func(r machineGPU) table.Cell { return table.Text(strconv.FormatInt(r.MemoryTotalMB, 10)) }},
+			{Title: "UTIL", Field: "utilization_percent", Right: true, Drop: 2, Cell: func(r machineGPU) table.Cell { return table.Text(gauge(r.UtilizationPercent, "%.0f %%")) },
+				Raw: func(r machineGPU) string { return float(r.UtilizationPercent) }},
+			{Title: "TEMP", Field: "temperature_c", Right: true, Drop: 6, Cell: func(r machineGPU) table.Cell { return table.Text(gauge(r.TemperatureC, "%.0f °C")) },
+				Raw: func(r machineGPU) string { return float(r.TemperatureC) }},
+			{Title: "POWER", Field: "power_w", Right: true, Drop: 7, Cell: func(r machineGPU) table.Cell { return table.Text(gauge(r.PowerW, "%.0f W")) },
+				Raw: func(r machineGPU) string { return float(r.PowerW) }},
+			{Title: "SCORE", Field: "score", Right: true, Drop: 5, Cell: func(r machineGPU) table.Cell { return table.Text(gauge(r.Score, "%.2f")) },
+				Raw: func(r machineGPU) string { return float(r.Score) }},
+			{Title: "SLOTS", Field: "slots", Right: true, Cell: func(r machineGPU) table.Cell { return table.Text(fmt.Sprintf("%d/%d", r.Active, r.Slots)) },
+				Raw: func(r machineGPU) string { return strconv.Itoa(r.Slots) }},
+			{Field: "active", Cell: func(r machineGPU) table.Cell { return table.Text(strconv.Itoa(r.Active)) }},
+			{Title: "JOBS", Field: "jobs", Shrink: 6, Cell: func(r machineGPU) table.Cell { return table.Text(dash(strings.Join(r.Jobs, " "))) },
+				Raw: func(r machineGPU) string { return strings.Join(r.Jobs, " ") }},
+			{Title: "UUID", Field: "uuid", Wide: true, Cell: func(r machineGPU) table.Cell { return table.Text(r.UUID) }},
+			{Title: "WHY", Field: "why", Drop: 1, Shrink: 12, Cell: func(r machineGPU) table.Cell { return table.Text(foreignText(r.GPU)) },
+				Raw: func(r machineGPU) string { return r.Why }},
+		},
+	}
+}
+
+func gpuColor(state string) screen.Color {
+	switch state {
+	case "ready":
+		return screen.Green
+	case "quarantined", "unreadable":
+		return screen.Red
+	}
+	return screen.Yellow
+}
+
+func freeText(gpu queue.GPU) string {
+	if gpu.MemoryFreeMB == nil {
+		return "-"
+	}
+	if gpu.MemoryTotalMB == 0 {
+		return screen.Memory(*gpu.MemoryFreeMB)
+	}
+	return screen.MemoryOf(*gpu.MemoryFreeMB, gpu.MemoryTotalMB)
+}
+
+func foreignText(gpu queue.GPU) string {
+	parts := []string{}
+	if gpu.Why != "" {
+		parts = append(parts, gpu.Why)
+	}
+	if len(gpu.Foreign) > 0 && gpu.Why == "" {
+		parts = append(parts, strings.Join(gpu.Foreign, ", "))
+	}
+	return strings.Join(parts, ": ")
+}
+
+func gauge(v *float64, format string) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func float(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'f', -1, 64)
+}
+
+func number(v *int64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatInt(*v, 10)
+}

@@ -1,0 +1,65 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/submit"
+	"github.com/berthq/berth/internal/cli/worker"
+	"github.com/berthq/berth/queue"
+)
+
+// Root is the program berth.
+func Root(env cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "berth",
+		Short: "a GPU job queue on NATS JetStream",
+		Long: "Berth queues jobs for GPUs. `berth up` starts everything on this machine; `submit -- COMMAND` queues a job;\n" +
+			"`berth status` shows what waits and runs.",
+		Version: cli.Version(),
+	}
+	cli.Verbs(cmd)
+	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"explain", "retry", "hold", "release", "top", "lease", "run", "dead", "report", "events",
+		"check", "doctor", "dashboard"}})
+	g := cli.NewGlobals(cmd, env)
+	cmd.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "machines", Title: "Machines:"},
+		&cobra.Group{ID: "setup", Title: "Setting up:"})
+	add(cmd, "jobs", submit.New(g), newStatus(g), newShow(g), newLogs(g), newWait(g), newCancel(g), newResults(g), submit.NewEstimate(g))
+	add(cmd, "machines", newGPUs(g), newMachines(g), newDrain(g), newUndrain(g))
+	add(cmd, "setup", newUp(g), newJoin(g), newToken(g), worker.New(g), newVersion(g))
+	return cmd
+}
+
+func add(cmd *cobra.Command, group string, verbs ...*cobra.Command) {
+	for _, v := range verbs {
+		v.GroupID = group
+		cmd.AddCommand(v)
+	}
+}
+
+// ask runs one verb against the queue, until it is done or interrupted.
+func ask(g *cli.Globals, cmd *cobra.Command, do func(ctx context.Context, q *queue.Queue) error) error {
+	ctx, stop := g.Env().Interruptible(cmd.Context())
+	defer stop()
+	q, done, err := cli.Dial(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return do(ctx, q)
+}
+
+// refs finds the jobs that the words mean.
+func refs(ctx context.Context, g *cli.Globals, q *queue.Queue, words []string) ([]queue.Ref, error) {
+	found := make([]queue.Ref, len(words))
+	for i, w := range words {
+		ref, err := q.Resolve(ctx, w, cli.Me(g.Env()))
+		if err != nil {
+			return nil, cli.Broker(err)
+		}
+		found[i] = ref
+	}
+	return found, nil
+}

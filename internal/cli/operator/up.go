@@ -1,0 +1,195 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/internal/cli/worker"
+	"github.com/berthq/berth/internal/config"
+	"github.com/berthq/berth/natsembed"
+	"github.com/berthq/berth/queue"
+)
+
+// upFlags are those of the broker; the worker's come beside them.
+type upFlags struct {
+	listen   string
+	noWorker bool
+	insecure bool
+	cert     string
+	key      string
+	system   bool
+}
+
+func newUp(g *cli.Globals) *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "start everything on this machine: the broker and a worker, in one process",
+		Long: "Start a NATS server with JetStream and a worker in this process. It makes a token and writes it, with its address,\n" +
+			"where every command on this machine finds it (client.env, readable by you alone).\n" +
+			"Ctrl-C drains (what runs is finished), Ctrl-C again stops what runs; SIGTERM leaves it to the next berth up.",
+		Example: "  berth up\n  berth up --gpu-source sim:4x24Gi          # no GPU needed\n" +
+			"  berth up --listen 0.0.0.0:4222 --tls-cert cert.pem --tls-key key.pem --no-worker",
+		Args: cli.Takes(0, 0, ""),
+	}
+	s := cmd.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.listen, "listen", "127.0.0.1:4222", "where the broker listens, `HOST:PORT`")
+	s.BoolVar(&f.noWorker, "no-worker", false, "the broker alone")
+	s.StringVar(&f.cert, "tls-cert", "", "certificate `FILE` of the broker, for an address that others reach")
+	s.StringVar(&f.key, "tls-key", "", "its private key `FILE`")
+	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
+	settings := worker.Bind(cmd)
+	s.Lookup("store").Usage = "folder for the broker's streams and the state of runs"
+	cli.Reserve(cmd, cli.Reserved{Flags: []string{"http", "demo", "install", "runner", "metrics"}})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		w, from, err := settings.Load(g.Env())
+		if err != nil {
+			return err
+		}
+		return up(cmd.Context(), g, f, stores(w, from))
+	}
+	return cmd
+}
+
+// stored are the folders of one berth up.
+type stored struct {
+	worker config.Worker // its Store is the runs'
+	broker string
+}
+
+// stores puts the broker's folder beside the worker's: DIR/worker and DIR/broker under the folder that --store names.
+func stores(w config.Worker, from config.Settings) stored {
+	if s, ok := from.Get("store"); ok && s.Layer == config.LayerDefault {
+		return stored{w, filepath.Join(filepath.Dir(w.Store), "broker")}
+	}
+	root := w.Store
+	w.Store = filepath.Join(root, "worker")
+	return stored{w, filepath.Join(root, "broker")}
+}
+
+func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
+	log := worker.Logger(g)
+	signals, stop := worker.Signals(ctx, g.Env(), g.Env().Stderr)
+	defer stop()
+	broker, err := startBroker(g, f, at.broker, log)
+	if err != nil {
+		return err
+	}
+	defer broker.Shutdown() // last: what runs still reports to it
+	if err := greet(g, f, broker); err != nil {
+		return err
+	}
+	nc, err := queue.Connect(ctx, queue.ConnectOptions{InProcess: broker, Token: broker.Token(), Name: "berth up", Logger: log})
+	if err != nil {
+		return cli.Broker(err)
+	}
+	defer nc.Close()
+	if !f.noWorker {
+		return worker.Serve(signals, g, at.worker, nc, broker.ClientURL(), log)
+	}
+	q, err := queue.Open(ctx, nc, worker.QueueOptions(at.worker, g.Env(), log))
+	if err != nil {
+		return cli.Broker(err)
+	}
+	defer q.Close()
+	log.Info("broker_ready", "server", broker.ClientURL())
+	<-signals.Claim.Done()
+	return nil
+}
+
+func startBroker(g *cli.Globals, f upFlags, store string, log *slog.Logger) (*natsembed.Server, error) {
+	token, err := keptToken(g)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := f.certificate()
+	if err != nil {
+		return nil, err
+	}
+	broker, err := natsembed.Start(natsembed.Options{StoreDir: store, Listen: f.listen, Token: token, TLS: cert, Insecure: f.insecure, Logger: log})
+	if errors.Is(err, natsembed.ErrExposed) {
+		return nil, exit.Errorf(exit.Usage, "%s can be reached from other machines", f.listen).
+			Hinted("give it --tls-cert and --tls-key, or --insecure in a network you trust, or listen on 127.0.0.1")
+	}
+	if err != nil {
+		return nil, exit.With(exit.Failed, err)
+	}
+	return broker, nil
+}
+
+// keptToken is the token of the berth up before, so that a restart locks nobody out: BERTH_TOKEN, or what the client
+// file on this machine has. "" lets the broker make one.
+func keptToken(g *cli.Globals) (string, error) {
+	env := g.Env()
+	if token := env.Getenv("BERTH_TOKEN"); token != "" {
+		return token, nil
+	}
+	path, err := clientFile(env)
+	if err != nil {
+		return "", exit.With(exit.Usage, err)
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", exit.Errorf(exit.Failed, "the token of the broker before: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if token, ok := strings.CutPrefix(strings.TrimSpace(line), "BERTH_TOKEN="); ok {
+			return strings.Trim(token, `"`), nil
+		}
+	}
+	return "", nil
+}
+
+// clientFile is where this user's commands find the broker.
+func clientFile(env cli.Env) (string, error) { return config.ClientFile(env.Environ, false) }
+
+func (f upFlags) certificate() (*tls.Config, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, exit.Errorf(exit.Usage, "--tls-cert and --tls-key belong together")
+	}
+	if f.cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, exit.Errorf(exit.Usage, "the certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// greet writes where the commands of this machine find the broker, and says so.
+func greet(g *cli.Globals, f upFlags, broker *natsembed.Server) error {
+	path, err := clientFile(g.Env())
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	if err := config.WriteClientFile(path, config.Client{Server: broker.ClientURL(), Token: broker.Token()}); err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	term := g.Console()
+	if !term.TTY || g.Quiet {
+		return nil
+	}
+	w := g.Env().Stderr
+	fmt.Fprintf(w, "%s at %s, token in %s\n", term.Paint(screen.Bold, "broker"), broker.ClientURL(), path)
+	if f.insecure {
+		fmt.Fprintln(w, term.Paint(screen.Yellow, "others can reach it, and read what passes: --insecure"))
+	}
+	_, err = fmt.Fprintf(w, "in another terminal: submit -- nvidia-smi   berth status   berth join (a second machine)\n\n")
+	return err
+}
