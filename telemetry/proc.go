@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/user"
 	"strconv"
@@ -76,19 +75,25 @@ func (n *namer) name(p *Process) {
 	if n.known == nil {
 		n.known = map[int]*named{}
 	}
-	started := startTime(p.PID)
 	who := n.known[p.PID]
-	if who == nil || who.started != started {
+	if who == nil || !who.seen { // once a snapshot, however many devices it holds
+		who = n.look(p.PID, who)
+	}
+	p.User, p.Command = who.owner, who.command
+}
+
+func (n *namer) look(pid int, who *named) *named {
+	if started := startTime(pid); who == nil || who.started != started {
 		describe := n.describe
 		if describe == nil {
 			describe = DescribeProcess
 		}
 		who = &named{started: started}
-		who.owner, who.command = describe(p.PID)
-		n.known[p.PID] = who
+		who.owner, who.command = describe(pid)
+		n.known[pid] = who
 	}
 	who.seen = true
-	p.User, p.Command = who.owner, who.command
+	return who
 }
 
 // sweep forgets who was not seen since the last sweep.
@@ -103,15 +108,15 @@ func (n *namer) sweep() {
 
 // startTime is field 22 of /proc/PID/stat, "" when there is no such process.
 func startTime(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return ""
 	}
-	_, rest, ok := bytes.Cut(stat, []byte(") ")) // the name may hold anything, spaces and brackets too
-	if i := bytes.LastIndex(stat, []byte(") ")); ok && i >= 0 {
-		rest = stat[i+2:]
+	end := bytes.LastIndex(stat, []byte(") ")) // the name before it may hold anything, brackets too
+	if end < 0 {
+		return ""
 	}
-	fields := bytes.Fields(rest)
+	fields := bytes.Fields(stat[end+2:])
 	if len(fields) < 20 {
 		return ""
 	}

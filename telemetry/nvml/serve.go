@@ -21,7 +21,7 @@ const built = true
 // Serve is the probe: it loads the library, says hello, and answers questions until in ends. It runs in a process of
 // its own and may end it: whatever the library does wrong happens here.
 func Serve(in io.Reader, out io.Writer, path string) error {
-	runtime.GOMAXPROCS(2) // one thread in the library, one for the pipes
+	runtime.GOMAXPROCS(1) // calls into the library do not count, and nothing else here is worth a second thread
 	say := speaker(out)
 	go endWith(in, func(asked <-chan request) { serve(asked, say, path) })
 	select {} // endWith ends the process
