@@ -15,6 +15,9 @@ import (
 // MaxFileBytes bounds a file of specs: sixteen of the largest.
 const MaxFileBytes = 16 * MaxSpecBytes
 
+// enoughProblems is where reading on would help nobody.
+const enoughProblems = 50 * maxProblems
+
 // ParseSpecs reads job specs from YAML or JSON: one a document, or a list of them in one. file is the name for
 // messages. What is wrong is reported all together, each as "file:line:column: message"; see Problems.
 func ParseSpecs(data []byte, file string) ([]Spec, error) {
@@ -46,6 +49,9 @@ func parseSpecs(data []byte) ([]Spec, problems) {
 		spec, more := readSpec(node)
 		ps = append(ps, more...)
 		specs = append(specs, spec)
+		if len(ps) > enoughProblems {
+			break
+		}
 	}
 	if len(documents) == 0 && len(ps) == 0 {
 		ps = problems{{Line: 1, Column: 1, Message: "holds no job: want at least command: […]"}}

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -153,78 +151,6 @@ func (s Spec) checkCommand(ps *problems) {
 	}
 }
 
-func (s Spec) checkTasks(ps *problems) {
-	before := len(*ps)
-	for _, key := range slices.Sorted(maps.Keys(s.Matrix)) {
-		s.checkMatrixKey(ps, key)
-	}
-	for i, e := range s.Exclude {
-		s.checkExclusion(ps, indexed("exclude", i), e)
-	}
-	if len(*ps) > before {
-		return
-	}
-	if _, err := Expand(s); err != nil {
-		path := "array"
-		if s.Array == "" {
-			path = "matrix"
-		}
-		ps.add(path, "%s", err)
-	}
-}
-
-// matrixKey is what can be a word in a command.
-var matrixKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`)
-
-func (s Spec) checkMatrixKey(ps *problems, key string) {
-	path := "matrix." + key
-	word := ParamWord(key)
-	switch {
-	case !matrixKey.MatchString(key):
-		ps.add("matrix", "%s: a key is letters, digits, - and _", quoted(key))
-		return
-	case slices.Contains(CommandWords, word):
-		ps.add(path, "{{.%s}} has a meaning already: rename the key", word)
-	case len(s.Matrix[key]) == 0:
-		ps.add(path, "has no values")
-	}
-	for other := range s.Matrix {
-		if other < key && ParamWord(other) == word {
-			ps.add(path, "and %s are the same word {{.%s}}", other, word)
-		}
-	}
-	for i, v := range s.Matrix[key] {
-		if !isScalar(v) {
-			ps.add(indexed(path, i), "want text, a number or true/false")
-		}
-	}
-}
-
-func (s Spec) checkExclusion(ps *problems, path string, e map[string]any) {
-	if len(e) == 0 {
-		ps.add(path, "names no key, so it would leave out nothing")
-	}
-	for _, key := range slices.Sorted(maps.Keys(e)) {
-		switch {
-		case s.Matrix == nil:
-			ps.add(path, "there is no matrix to leave something out of")
-			return
-		case s.Matrix[key] == nil:
-			ps.add(path+"."+key, "is not a key of the matrix%s", didYouMean(key, slices.Sorted(maps.Keys(s.Matrix))))
-		case !isScalar(e[key]):
-			ps.add(path+"."+key, "want text, a number or true/false")
-		}
-	}
-}
-
-func isScalar(v any) bool {
-	switch v.(type) {
-	case string, bool, float64, int, int64, uint64, json.Number:
-		return true
-	}
-	return false
-}
-
 func (s Spec) checkEnv(ps *problems) {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		value := s.Env[name]
@@ -260,53 +186,6 @@ func (s Spec) checkTimes(ps *problems) {
 func checkChoice(ps *problems, path, word string, choices []string) {
 	if word != "" && !slices.Contains(choices, word) {
 		ps.add(path, "%s: want one of %s%s", quoted(word), strings.Join(choices, ", "), didYouMean(word, choices))
-	}
-}
-
-// retryable are the outcomes a rule may name; what the system did to a job is tried again without being asked.
-var retryable = []string{
-	string(OutcomeFailed), string(OutcomeTimeout), string(OutcomeOOMGPU), string(OutcomeOOMHost),
-}
-
-func (s Spec) checkRetry(ps *problems) {
-	r := s.Retry
-	if r == nil {
-		return
-	}
-	if r.Retries < 0 || r.Retries > maxRetries {
-		ps.add("retry.retries", "%d: want 0 to %d", r.Retries, maxRetries)
-	}
-	if b := r.Backoff; b != nil {
-		if b.Initial < 0 || b.Max < 0 {
-			ps.add("retry.backoff", "is negative")
-		}
-		if b.Max > 0 && b.Initial > b.Max {
-			ps.add("retry.backoff", "begins with %s, above its max of %s", b.Initial, b.Max)
-		}
-		if b.Factor != 0 && (b.Factor < 1 || b.Factor > 1000) {
-			ps.add("retry.backoff.factor", "%v: want 1 to 1000", b.Factor)
-		}
-	}
-	for i, rule := range r.On {
-		checkRule(ps, indexed("retry.on", i), rule)
-		if slices.Contains(r.NeverOn, rule) {
-			ps.add(indexed("retry.on", i), "%s is in never_on too", rule)
-		}
-	}
-	for i, rule := range r.NeverOn {
-		checkRule(ps, indexed("retry.never_on", i), rule)
-	}
-}
-
-func checkRule(ps *problems, path, rule string) {
-	if code, ok := strings.CutPrefix(rule, "exit:"); ok {
-		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
-			ps.add(path, "%s: want exit:1 to exit:255", quoted(rule))
-		}
-		return
-	}
-	if !slices.Contains(retryable, rule) {
-		ps.add(path, "%s: want one of %s or exit:N%s", quoted(rule), strings.Join(retryable, ", "), didYouMean(rule, retryable))
 	}
 }
 

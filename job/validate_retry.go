@@ -1,0 +1,54 @@
+package job
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// retryable are the outcomes a rule may name; what the system did to a job is tried again without being asked.
+var retryable = []string{
+	string(OutcomeFailed), string(OutcomeTimeout), string(OutcomeOOMGPU), string(OutcomeOOMHost),
+}
+
+func (s Spec) checkRetry(ps *problems) {
+	r := s.Retry
+	if r == nil {
+		return
+	}
+	if r.Retries < 0 || r.Retries > maxRetries {
+		ps.add("retry.retries", "%d: want 0 to %d", r.Retries, maxRetries)
+	}
+	if b := r.Backoff; b != nil {
+		if b.Initial < 0 || b.Max < 0 {
+			ps.add("retry.backoff", "is negative")
+		}
+		if b.Max > 0 && b.Initial > b.Max {
+			ps.add("retry.backoff", "begins with %s, above its max of %s", b.Initial, b.Max)
+		}
+		if b.Factor != 0 && (b.Factor < 1 || b.Factor > 1000) {
+			ps.add("retry.backoff.factor", "%v: want 1 to 1000", b.Factor)
+		}
+	}
+	for i, rule := range r.On {
+		checkRule(ps, indexed("retry.on", i), rule)
+		if slices.Contains(r.NeverOn, rule) {
+			ps.add(indexed("retry.on", i), "%s is in never_on too", rule)
+		}
+	}
+	for i, rule := range r.NeverOn {
+		checkRule(ps, indexed("retry.never_on", i), rule)
+	}
+}
+
+func checkRule(ps *problems, path, rule string) {
+	if code, ok := strings.CutPrefix(rule, "exit:"); ok {
+		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
+			ps.add(path, "%s: want exit:1 to exit:255", quoted(rule))
+		}
+		return
+	}
+	if !slices.Contains(retryable, rule) {
+		ps.add(path, "%s: want one of %s or exit:N%s", quoted(rule), strings.Join(retryable, ", "), didYouMean(rule, retryable))
+	}
+}
