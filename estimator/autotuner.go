@@ -32,7 +32,8 @@ func isFactor(name string) bool {
 // world is the outcome of a rule: how many GPUs, of which factors.
 type world struct {
 	gpus int
-	text string // "tp 4 x pp 2 x max(dp 1, dcp 2, cp 1)"
+	text string        // "tp 4 x pp 2 x max(dp 1, dcp 2, cp 1)"
+	say  func() string // writes text, for the one of many points that is taken
 	rank ranks
 }
 

@@ -157,8 +157,7 @@ func (c *computation) at(s shard, t *training) memory {
 }
 
 // breakdown shows every term.
-func (c *computation) breakdown() *Breakdown {
-	n := c.need()
+func (c *computation) breakdown(n memory) *Breakdown {
 	b := &Breakdown{
 		Model: c.name, Architecture: c.m.Architecture, ConfigSource: c.source, Mode: "inference",
 		ParamCount: c.m.Params(), WeightsMB: megabytes(n.weights), KVCacheMB: megabytes(n.kv), ActivationsMB: megabytes(n.activations),

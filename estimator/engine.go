@@ -24,7 +24,7 @@ type ranks struct {
 }
 
 func (r ranks) normal() ranks {
-	for _, p := range []*int{&r.tp, &r.pp, &r.dp, &r.dcp, &r.cp, &r.ep, &r.moeTP} {
+	for _, p := range []*int{&r.tp, &r.pp, &r.dp, &r.dcp, &r.cp, &r.ep} {
 		*p = max(1, *p)
 	}
 	return r
@@ -79,7 +79,7 @@ func engineWorld(engine launch.Program, s *settings) (world, error) {
 			continue
 		}
 		if w.gpus > maxWorld {
-			return world{}, fmt.Errorf("%w: %s: %s is %d GPUs, more than any fleet has", ErrRefused, rule.title, w.text, w.gpus)
+			return world{}, fmt.Errorf("%w: %s: %s is %d GPUs, more than any fleet has", ErrRefused, rule.title, w.say(), w.gpus)
 		}
 		if w.gpus > best.gpus {
 			best = w
@@ -88,6 +88,7 @@ func engineWorld(engine launch.Program, s *settings) (world, error) {
 	if best.gpus == 0 {
 		return world{}, refused
 	}
+	best.text = best.say()
 	return best, nil
 }
 

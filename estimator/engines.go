@@ -25,18 +25,24 @@ func vllmWorld(s *settings, p point) (world, error) {
 	} else if ok && local < int64(p.dp) {
 		return world{}, fmt.Errorf("%w: vLLM keeps %d of %d data-parallel replicas on this machine; one job on several machines is not in this version", ErrRefused, local, p.dp)
 	}
-	w := world{gpus: p.tp * p.pp * p.cp * p.dp, text: fmt.Sprintf("tp %d x pp %d x pcp %d x dp %d", p.tp, p.pp, p.cp, p.dp)}
-	w.rank = ranks{tp: p.tp, pp: p.pp, dp: p.dp, cp: p.cp, dcp: p.dcp, ep: 1}
-	if p.dcp > 1 {
-		w.text += fmt.Sprintf(" (dcp %d inside tp)", p.dcp)
-	}
+	r := ranks{tp: p.tp, pp: p.pp, dp: p.dp, cp: p.cp, dcp: p.dcp, ep: 1}
 	if s.on("enable-expert-parallel") || s.on("ep") || p.ep > 1 {
-		w.rank.ep = p.tp * p.dp * p.cp
-		w.text += fmt.Sprintf(" (experts over %d ranks)", w.rank.ep)
+		r.ep = p.tp * p.dp * p.cp
 	} else {
-		w.rank.moeTP = p.tp * p.dp * p.cp // without it, vLLM shards each expert over tp x dp
+		r.moeTP = p.tp * p.dp * p.cp // without it, vLLM shards each expert over tp x dp
 	}
-	return w, nil
+	return world{gpus: p.tp * p.pp * p.cp * p.dp, rank: r, say: func() string {
+		text := fmt.Sprintf("tp %d x pp %d x pcp %d x dp %d", p.tp, p.pp, p.cp, p.dp)
+		return text + aside("dcp %d inside tp", p.dcp) + aside("experts over %d ranks", r.ep)
+	}}, nil
+}
+
+// aside is a remark on a size that is more than 1.
+func aside(format string, n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return " (" + fmt.Sprintf(format, n) + ")"
 }
 
 // sglangWorld: tp x pp x dp, or tp x pp when the attention's data parallel is inside tp.
@@ -65,17 +71,17 @@ func sglangWorld(s *settings, p point) (world, error) {
 	if err := oneMachine(s, "nnodes"); err != nil {
 		return world{}, err
 	}
-	w := world{rank: ranks{tp: p.tp, pp: p.pp, dp: p.dp, cp: p.cp, dcp: p.dcp, ep: ep, moeTP: p.tp / ep / p.moeDP, attentionDP: inside}}
+	w := world{gpus: p.tp * p.pp * p.dp}
 	if inside {
-		w.gpus, w.text = p.tp*p.pp, fmt.Sprintf("tp %d x pp %d (attention dp %d inside tp)", p.tp, p.pp, p.dp)
-	} else {
-		w.gpus, w.text = p.tp*p.pp*p.dp, fmt.Sprintf("tp %d x pp %d x dp %d", p.tp, p.pp, p.dp)
+		w.gpus = p.tp * p.pp
 	}
-	if p.cp > 1 {
-		w.text += fmt.Sprintf(" (attention cp %d inside tp)", p.cp)
-	}
-	if ep > 1 {
-		w.text += fmt.Sprintf(" (ep %d inside tp)", ep)
+	w.rank = ranks{tp: p.tp, pp: p.pp, dp: p.dp, cp: p.cp, dcp: p.dcp, ep: ep, moeTP: p.tp / ep / p.moeDP, attentionDP: inside}
+	w.say = func() string {
+		text := fmt.Sprintf("tp %d x pp %d x dp %d", p.tp, p.pp, p.dp)
+		if inside {
+			text = fmt.Sprintf("tp %d x pp %d (attention dp %d inside tp)", p.tp, p.pp, p.dp)
+		}
+		return text + aside("attention cp %d inside tp", p.cp) + aside("ep %d inside tp", ep)
 	}
 	return w, nil
 }
@@ -102,16 +108,13 @@ func tensorrtWorld(s *settings, p point) (world, error) {
 	if p.tp%p.dcp != 0 {
 		return world{}, refuse(title, "context parallel is cp_size; a decode context inside tp divides it", "decode context parallel %d in tensor parallel %d", p.dcp, p.tp)
 	}
-	w := world{
-		gpus: p.tp * p.pp * p.cp,
-		text: fmt.Sprintf("tp %d x pp %d x cp %d", p.tp, p.pp, p.cp),
-		rank: ranks{tp: p.tp, pp: p.pp, cp: p.cp, dcp: p.dcp, dp: 1, ep: ep, moeTP: moeTP, attentionDP: inside && p.tp > 1},
+	r := ranks{tp: p.tp, pp: p.pp, cp: p.cp, dcp: p.dcp, dp: 1, ep: ep, moeTP: moeTP, attentionDP: inside && p.tp > 1}
+	if r.attentionDP {
+		r.dp = p.tp
 	}
-	if w.rank.attentionDP {
-		w.rank.dp = p.tp
-		w.text += fmt.Sprintf(" (attention dp %d inside tp)", p.tp)
-	}
-	return w, nil
+	return world{gpus: p.tp * p.pp * p.cp, rank: r, say: func() string {
+		return fmt.Sprintf("tp %d x pp %d x cp %d", p.tp, p.pp, p.cp) + aside("attention dp %d inside tp", r.dp)
+	}}, nil
 }
 
 // engineTitle is how people write an engine's name.

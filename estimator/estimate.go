@@ -32,12 +32,13 @@ func (a *Answer) memory(spec job.Spec, opts Options, p *plan) error {
 		return err
 	}
 	if c != nil {
-		a.Breakdown = c.breakdown()
+		need := c.need()
+		a.Breakdown = c.breakdown(need)
 		cards := opts.Cards
 		if cards == nil {
 			cards = DefaultCards
 		}
-		a.Fits = c.fits(cards, c.need())
+		a.Fits = c.fits(cards, need)
 	}
 	if mb, ok := spec.Resources.GPUMemory.MB(); ok {
 		a.GPUMemoryMB = mb

@@ -22,7 +22,7 @@ const (
 // Engines' own defaults.
 const (
 	defaultBatchedTokens = 8192  // tokens of one prefill step
-	wholePrefill         = 32768 // up to here older engines prefill a prompt whole
+	wholePrefill         = 32768 // up to here older vLLM prefills a prompt whole
 	defaultMaxSeqs       = 256
 	defaultContext       = 2048 // when neither the job nor the config says
 )
@@ -70,9 +70,9 @@ func readLoad(s *settings, m *model.Model, engine launch.Program) (load, error) 
 	}
 	l.prefill = l.context * max(1, l.sequences)
 	if engine != "" {
-		l.prefill = max(defaultBatchedTokens, l.context)
-		if l.context > wholePrefill || s.on("enable-chunked-prefill") {
-			l.prefill = defaultBatchedTokens
+		l.prefill = defaultBatchedTokens
+		if engine == launch.VLLM && l.context <= wholePrefill && !s.on("enable-chunked-prefill") {
+			l.prefill = max(defaultBatchedTokens, l.context)
 		}
 	} else if n := int64(0); read(&n, "input-len", "prompt-len", "input-length") {
 		l.prefill = n * l.sequences

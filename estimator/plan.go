@@ -172,6 +172,9 @@ func namedEngine(name string) (launch.Program, error) {
 
 // widest is the launch that asks for most, among those of the engine when the spec names one.
 func widest(found []launch.Line, engine launch.Program) (launch.Line, bool) {
+	if len(found) == 1 && (engine == "" || found[0].Program == engine) {
+		return found[0], true
+	}
 	var best launch.Line
 	most := -1
 	for _, line := range found {

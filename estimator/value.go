@@ -49,8 +49,9 @@ func sizeList(field string, list []any) ([]int, error) {
 	}
 	out := make([]int, 0, len(list))
 	for i, item := range list {
-		n, err := size(fmt.Sprintf("%s[%d]", field, i), item)
+		n, err := size(field, item)
 		if err != nil {
+			_, err = size(fmt.Sprintf("%s[%d]", field, i), item) // now with its place
 			return nil, err
 		}
 		out = append(out, n)

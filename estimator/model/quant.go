@@ -19,13 +19,12 @@ type Quant struct {
 
 // NamedQuant is the format a person, a flag or a config calls so; ok is false for one that is not known.
 func NamedQuant(name string) (Quant, bool) {
-	key := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
-	switch key {
+	switch flat(name) {
 	case "", "none", "auto", "null", "bf16", "fp16", "float16", "bfloat16", "half", "16bit":
 		return Quant{}, true
 	case "fp8", "fp8e4m3", "float8", "float8e4m3fn", "fbgemmfp8", "w8a8fp8", "ptpcfp8", "modeloptfp8", "modelopt", "e4m3", "fp8block", "blockwisefp8", "fp8e5m2":
 		return Quant{Name: "fp8", Bits: 8.01, Block: true}, true
-	case "int8", "w8a8", "w8a8int8", "w8a16", "8bit", "llmint8", "bnb8", "bnbint8", "smoothquant", "experts_int8", "expertsint8", "loadin8bit", "int8wo":
+	case "int8", "w8a8", "w8a8int8", "w8a16", "8bit", "llmint8", "bnb8", "bnbint8", "smoothquant", "expertsint8", "loadin8bit", "int8wo":
 		return Quant{Name: "int8", Bits: 8.03}, true
 	case "gptqint8", "gptq8bit", "gptq8":
 		return Quant{Name: "gptq-int8", Bits: 8 + (16+8)/128.0}, true
@@ -72,8 +71,9 @@ func quantOfName(name string) Quant {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		name = name[i+1:]
 	}
+	name = strings.ToLower(name)
 	for _, suffix := range []string{"gptq-int8", "gptq-int4", "gptq_int4", "awq", "gptq", "fp8", "int8", "int4", "w4a16", "w8a8", "bnb-4bit", "mxfp4", "nvfp4"} {
-		if hasToken(strings.ToLower(name), suffix) {
+		if hasToken(name, suffix) {
 			q, _ := NamedQuant(suffix)
 			return q
 		}

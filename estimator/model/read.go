@@ -2,12 +2,18 @@ package model
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 )
 
-var readers map[string]reader
+var (
+	readers      map[string]reader
+	flatReaders  map[string]string // flat name -> reader's name
+	longestFirst []string          // flat names
+)
 
 func init() { // readers of multimodal models look up their text model here
 	readers = map[string]reader{
@@ -34,6 +40,14 @@ func init() { // readers of multimodal models look up their text model here
 		"qwen2_vl": qwen2VL, "qwen2_5_vl": qwen25VL, "qwen3_vl": qwen3VL, "qwen3_vl_moe": qwen3VL,
 		"unet2dconditionmodel": unetModel, "autoencoderkl": autoencoder, "fluxtransformer2dmodel": flux, "sd3transformer2dmodel": sd3,
 	}
+	flatReaders = make(map[string]string, len(readers))
+	for _, key := range slices.Sorted(maps.Keys(readers)) {
+		if _, taken := flatReaders[flat(key)]; !taken {
+			flatReaders[flat(key)] = key
+			longestFirst = append(longestFirst, flat(key))
+		}
+	}
+	slices.SortStableFunc(longestFirst, func(a, b string) int { return len(b) - len(a) })
 }
 
 func mixtralModel(f *fields) *Model {
@@ -118,34 +132,24 @@ func classKind(class string) (string, bool) {
 			break
 		}
 	}
-	flat := strings.ToLower(class)
-	for key := range readers {
-		if strings.NewReplacer("_", "", "-", "").Replace(key) == flat {
-			return key, true
-		}
-	}
-	return "", false
+	key, ok := flatReaders[flat(class)]
+	return key, ok
 }
+
+var flattener = strings.NewReplacer("_", "", "-", "", " ", "")
+
+// flat is a name without case and separators.
+func flat(name string) string { return flattener.Replace(strings.ToLower(name)) }
 
 // kindOfName finds an architecture's own name in a model's name, the longest first.
 func kindOfName(name string) (string, bool) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		name = name[i+1:]
 	}
-	flat := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
-	var keys []string
-	for key := range readers {
-		keys = append(keys, key)
-	}
-	sort.Slice(keys, func(i, j int) bool {
-		if len(keys[i]) != len(keys[j]) {
-			return len(keys[i]) > len(keys[j])
-		}
-		return keys[i] < keys[j]
-	})
-	for _, key := range keys {
-		if strings.Contains(flat, strings.NewReplacer("_", "", "-", "").Replace(key)) {
-			return key, true
+	said := flat(name)
+	for _, key := range longestFirst {
+		if strings.Contains(said, key) {
+			return flatReaders[key], true
 		}
 	}
 	return "", false
