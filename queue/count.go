@@ -50,7 +50,7 @@ func (q *Queue) countSubjects(ctx context.Context, stream, filter string) (int, 
 func (q *Queue) TaskStates(ctx context.Context, project string, number uint64) (map[job.State]int, error) {
 	filter := prefixResults + project + "." + strconv.FormatUint(number, 10) + ".*"
 	states := map[job.State]int{}
-	err := q.eachLast(ctx, StreamResults, filter, func(m jetstream.Msg) {
+	err := q.eachLast(ctx, StreamResults, filter, headersOnly, func(m jetstream.Msg) {
 		states[job.State(m.Headers().Get(HeaderState))]++
 	})
 	if err != nil {
@@ -59,10 +59,16 @@ func (q *Queue) TaskStates(ctx context.Context, project string, number uint64) (
 	return states, nil
 }
 
-// eachLast reads the headers of the last message of each subject of a filter, as they are now.
-func (q *Queue) eachLast(ctx context.Context, stream, filter string, see func(jetstream.Msg)) error {
+// How much of each message eachLast reads.
+const (
+	headersOnly = true
+	whole       = false
+)
+
+// eachLast reads the last message of each subject of a filter, as they are now.
+func (q *Queue) eachLast(ctx context.Context, stream, filter string, only bool, see func(jetstream.Msg)) error {
 	consumer, err := q.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
+		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: only,
 	})
 	if err != nil {
 		return streamError(err)
