@@ -163,7 +163,7 @@ func TestHugeAndDeepInput(t *testing.T) {
 
 func TestProblemsOfAnError(t *testing.T) {
 	t.Parallel()
-	_, err := job.ParseSpecs([]byte("nmae: x\ncommand: [a]\ntime_limit: 30\n"), "f.yaml")
+	_, err := job.ParseSpecs([]byte("nam: x\ncommand: [a]\ntime_limit: 30\n"), "f.yaml")
 	got := job.Problems(fmt.Errorf("submit: %w", err))
 	if len(got) != 2 || got[0].Line != 1 || got[0].File != "f.yaml" || got[1].Path != "time_limit" || got[1].Column != 13 {
 		t.Errorf("%+v", got)

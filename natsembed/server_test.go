@@ -244,6 +244,11 @@ func TestTLS(t *testing.T) {
 		nc.Close()
 		t.Error("a client that does not know the certificate connected")
 	}
+	inside, err := s.Connect()
+	if err != nil {
+		t.Fatalf("in process, where there is nothing to hide: %v", err)
+	}
+	inside.Close()
 }
 
 // selfSigned is a certificate for 127.0.0.1 that the standard library keeps for tests.

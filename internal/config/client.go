@@ -136,6 +136,18 @@ func WriteClientFile(path string, c Client) error {
 	return writePrivate(path, b.String())
 }
 
+// ReadClientFile reads what WriteClientFile wrote. A file that is not there is an error that is fs.ErrNotExist.
+func ReadClientFile(path string) (Client, error) {
+	options := optionsOf(Client{}, ClientPrefix)
+	entries, err := readKeyFile(path, keysOf(options))
+	if err != nil {
+		return Client{}, err
+	}
+	var c Client
+	err = decode(layered(options, nil, nil, entries, nil), options, ClientPrefix, &c)
+	return c, err
+}
+
 func writePrivate(path, text string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -150,8 +162,7 @@ func writePrivate(path, text string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

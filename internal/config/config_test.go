@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -263,6 +265,12 @@ func TestClientFileIsPrivateAndReadsBack(t *testing.T) {
 	}
 	if s, _ := settings.Get("token"); strings.Contains(s.Value, "strange") || s.Layer != config.LayerFile {
 		t.Errorf("the token shows: %+v", s)
+	}
+	if got, err := config.ReadClientFile(path); err != nil || got != want {
+		t.Errorf("read alone: %+v, %v", got, err)
+	}
+	if _, err := config.ReadClientFile(path + ".none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := config.WriteClientFile(path, config.Client{Token: "a\nBERTH_SERVER=evil"}); err == nil {
 		t.Error("a token with a line break was written")

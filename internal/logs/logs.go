@@ -51,7 +51,7 @@ func New(o Options) *slog.Logger {
 	if o.Format == JSON || o.Format != Text && !terminal {
 		return slog.New(slog.NewJSONHandler(o.Out, &slog.HandlerOptions{Level: o.Level}))
 	}
-	return slog.New(tint.NewHandler(o.Out, &tint.Options{
+	return slog.New(tint.NewTextHandler(o.Out, &tint.Options{
 		Level:       o.Level,
 		TimeFormat:  "15:04:05.000",
 		NoColor:     o.NoColor || !terminal,

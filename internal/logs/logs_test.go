@@ -119,7 +119,7 @@ func TestColoursOnATerminal(t *testing.T) {
 
 func TestLevelsAndFormats(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]slog.Level{"debug": slog.LevelDebug, "INFO": slog.LevelInfo, " warn": slog.LevelWarn, "error": slog.LevelError} {
+	for word, want := range map[string]slog.Level{"debug": slog.LevelDebug, "INFO": slog.LevelInfo, "Warn": slog.LevelWarn, "error": slog.LevelError} {
 		if got, err := logs.ParseLevel(word); err != nil || got != want {
 			t.Errorf("%q: %v, %v", word, got, err)
 		}
