@@ -106,7 +106,7 @@ func TestDurationPrintsShort(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]job.Count{"": {}, "auto": job.AutoCount, "0": job.CountOf(0), "8 ": job.CountOf(8)} {
+	for text, want := range map[string]job.Count{"": {}, "auto": job.AutoCount, "0": job.CountOf(0), "\t8": job.CountOf(8)} {
 		if got, err := job.ParseCount(text); err != nil || got != want {
 			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
 		}

@@ -2,6 +2,7 @@ package logs_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,6 +141,6 @@ func TestLevelsAndFormats(t *testing.T) {
 func Example() {
 	log := logs.New(logs.Options{Out: os.Stdout, Format: logs.Text, Level: slog.LevelWarn})
 	log.Info("not shown at this level")
-	fmt.Println(log.Enabled(nil, slog.LevelWarn)) //nolint:staticcheck // no context is looked at
+	fmt.Println(log.Enabled(context.Background(), slog.LevelWarn))
 	// Output: true
 }
