@@ -46,6 +46,7 @@ type Machine struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
 	Running  []string          `json:"running,omitempty"`  // number[.index]
+	Projects map[string]int    `json:"projects,omitempty"` // GPUs each project holds here
 	Refusals map[string]string `json:"refusals,omitempty"` // shape -> why it cannot take it now
 	Never    map[string]string `json:"never,omitempty"`    // shape -> why it never can
 }

@@ -172,6 +172,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 	rec, spec := a.claim.Record(), a.claim.Job.Spec
 	result := w.result(a, e)
 	w.publishSeries(a)
+	w.countUsage(a, result.RunSeconds)
 	verdict := Verdict{result.Outcome, result.Reason, result.Evidence}
 	w.afterwards(a, verdict)
 	if verdict.Outcome == job.OutcomeInterrupted {

@@ -12,19 +12,18 @@ import (
 // 0 the best, 9 the worst.
 type Room func(job.Requirements) (priority int, ok bool)
 
-// projectUse is, for the order within a band: the GPUs its jobs hold now, everywhere.
-type projectUse map[string]int
+// Shares is what each project has had: GPU hours, older ones counting less, and an hour for every GPU it holds now.
+type Shares map[string]float64
 
-// Pick lists the lanes to ask for a job, in order: higher bands first; within a band the project that holds the
-// fewest GPUs, then what needs most (it is the hardest to place once the small ones have filled the gaps), then by
-// name, so that the order is the same every time. Only lanes with room are asked: a worker never holds a job that it
-// cannot run.
-func Pick(lanes []queue.LaneInfo, use projectUse, room Room) []queue.Want {
+// Pick lists the lanes to ask for a job, in order: higher bands first; within a band the project that has had least,
+// then what needs most (it is the hardest to place once the small ones have filled the gaps), then by name, so that the
+// order is the same every time. Only lanes with room are asked: a worker never holds a job that it cannot run.
+func Pick(lanes []queue.LaneInfo, shares Shares, room Room) []queue.Want {
 	ordered := slices.Clone(lanes)
 	slices.SortStableFunc(ordered, func(a, b queue.LaneInfo) int {
 		return cmp.Or(
 			cmp.Compare(a.Lane.Band, b.Lane.Band),
-			cmp.Compare(use[a.Lane.Project], use[b.Lane.Project]),
+			cmp.Compare(shares[a.Lane.Project], shares[b.Lane.Project]),
 			cmp.Compare(b.Shape.Requirements.GPUs, a.Shape.Requirements.GPUs),
 			cmp.Compare(a.Lane.Project, b.Lane.Project),
 			cmp.Compare(a.Lane.Shape, b.Lane.Shape),

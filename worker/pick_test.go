@@ -26,13 +26,13 @@ func TestPick(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		free int
-		use  projectUse
+		use  Shares
 		want []queue.Want
 	}{
 		{"all", 8, nil, []queue.Want{{Lane: eight.Lane, Priority: 1}, {Lane: four.Lane, Priority: 5}, {Lane: one.Lane, Priority: 8}, {Lane: other.Lane, Priority: 8}}},
 		{"only what fits", 1, nil, []queue.Want{{Lane: one.Lane, Priority: 8}, {Lane: other.Lane, Priority: 8}}},
-		{"who holds fewest first", 1, projectUse{"lab": 3, "other": 1}, []queue.Want{{Lane: other.Lane, Priority: 8}, {Lane: one.Lane, Priority: 8}}},
-		{"the band beats the share", 8, projectUse{"lab": 30}, []queue.Want{{Lane: eight.Lane, Priority: 1}, {Lane: other.Lane, Priority: 8}, {Lane: four.Lane, Priority: 5}, {Lane: one.Lane, Priority: 8}}},
+		{"who has had least first", 1, Shares{"lab": 3, "other": 1}, []queue.Want{{Lane: other.Lane, Priority: 8}, {Lane: one.Lane, Priority: 8}}},
+		{"the band beats the share", 8, Shares{"lab": 30}, []queue.Want{{Lane: eight.Lane, Priority: 1}, {Lane: other.Lane, Priority: 8}, {Lane: four.Lane, Priority: 5}, {Lane: one.Lane, Priority: 8}}},
 		{"full", 0, nil, []queue.Want{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

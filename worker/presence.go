@@ -55,7 +55,7 @@ func (w *Worker) machine() queue.Machine {
 	m := queue.Machine{
 		Name: w.cfg.Machine, Instance: w.instance, Session: w.session().ID(), Version: w.cfg.Version, At: now.UTC(),
 		Source: w.source.Name(), CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
-		Draining: w.draining.Load(), Refusals: map[string]string{}, Never: map[string]string{},
+		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{},
 	}
 	on := map[string][]string{}
 	w.runs.each(func(a *attempt) {

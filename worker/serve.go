@@ -71,7 +71,7 @@ func (w *Worker) wants(now time.Time) []queue.Want {
 	if len(w.cfg.Projects) > 0 {
 		lanes = onlyProjects(lanes, w.cfg.Projects)
 	}
-	return Pick(lanes, w.use(), func(r job.Requirements) (int, bool) {
+	return Pick(lanes, w.shares.now(w), func(r job.Requirements) (int, bool) {
 		bid, err := w.pool.Bid(r, now)
 		switch {
 		case err != nil:
@@ -93,13 +93,6 @@ func onlyProjects(lanes []queue.LaneInfo, projects []string) []queue.LaneInfo {
 		}
 	}
 	return mine
-}
-
-// use counts the GPUs each project holds on this machine.
-func (w *Worker) use() projectUse {
-	use := projectUse{}
-	w.runs.each(func(a *attempt) { use[a.project] += len(a.devices()) })
-	return use
 }
 
 // A job that found no room though its lane had some differs from its shape in the exact numbers: it is looked at again

@@ -38,6 +38,7 @@ type Worker struct {
 	runs     runBooks
 	dirt     dirtBooks
 	sick     sickBooks
+	shares   shareBooks
 	news     chan struct{} // something others should hear soon
 
 	healthNews chan struct{} // a GPU left service or came back
@@ -166,6 +167,7 @@ func (w *Worker) serveOthers(ctx context.Context) *sync.WaitGroup {
 	})
 	g.Go(func() { w.observe(ctx) })
 	g.Go(func() { w.guard(ctx) })
+	g.Go(func() { w.shares.follow(ctx, w) })
 	g.Go(func() {
 		if err := w.cfg.Queue.RunClerk(ctx); err != nil && ctx.Err() == nil {
 			w.log.Error("clerk_ended", "err", err)
