@@ -3,7 +3,6 @@ package telemetry
 import (
 	"bytes"
 	"os"
-	"os/user"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,30 +11,22 @@ import (
 // maxCommand is how much of a command line is kept: enough to recognise it by.
 const maxCommand = 256
 
-// DescribeProcess asks /proc whose a process is and what it was called with. Empty when it has ended, or is not to
-// be seen from here.
-func DescribeProcess(pid int) (owner, command string) {
+// describeProcess asks /proc whose a process is and what it was called with. ok is false when it has ended, or is
+// not to be seen from here.
+func describeProcess(pid int) (uid uint32, command string, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", ""
+		return 0, "", false
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		owner = userName(st.Uid)
+	if st, isStat := info.Sys().(*syscall.Stat_t); isStat {
+		uid = st.Uid
 	}
 	line, err := os.ReadFile(dir + "/cmdline")
 	if err != nil || len(line) == 0 { // a kernel thread, or ended and not yet waited for
 		line, _ = os.ReadFile(dir + "/comm")
 	}
-	return owner, printable(line)
-}
-
-func userName(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(id); err == nil {
-		return u.Username
-	}
-	return id
+	return uid, printable(line), true
 }
 
 // printable makes one line of a command line, safe for a terminal: anyone may call a program anything.
@@ -57,13 +48,16 @@ func printable(line []byte) string {
 // namer remembers whose a process is for as long as it is seen. A PID given to another process is noticed by its
 // start time.
 type namer struct {
-	describe func(pid int) (owner, command string)
+	describe func(pid int) (owner, command string) // nil: from /proc
+	users    users
 	known    map[int]*named
 }
 
 type named struct {
 	started        string
 	owner, command string
+	uid            uint32
+	hasUID         bool
 	seen           bool
 }
 
@@ -84,13 +78,16 @@ func (n *namer) name(p *Process) {
 
 func (n *namer) look(pid int, who *named) *named {
 	if started := startTime(pid); who == nil || who.started != started {
-		describe := n.describe
-		if describe == nil {
-			describe = DescribeProcess
-		}
 		who = &named{started: started}
-		who.owner, who.command = describe(pid)
+		if n.describe != nil {
+			who.owner, who.command = n.describe(pid)
+		} else {
+			who.uid, who.command, who.hasUID = describeProcess(pid)
+		}
 		n.known[pid] = who
+	}
+	if who.hasUID {
+		who.owner = n.users.name(who.uid)
 	}
 	who.seen = true
 	return who

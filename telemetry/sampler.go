@@ -19,7 +19,7 @@ type SamplerOptions struct {
 	// Attribute says which of our runs a process belongs to, "" = none of them. Called for every process of every
 	// snapshot, so it should be quick. nil: every process is foreign.
 	Attribute func(pid int) (run string)
-	// Describe says whose a process is and what it is called; nil = DescribeProcess, which asks /proc.
+	// Describe says whose a process is and what it is called; nil = from /proc.
 	Describe func(pid int) (user, command string)
 
 	Now    func() time.Time // nil = time.Now

@@ -38,7 +38,7 @@ func (l *library) open(i int) ([]*device, error) {
 		return nil, errStale
 	}
 	if ret != nv.SUCCESS {
-		return nil, fmt.Errorf("GPU %d cannot be opened: %s", i, ret)
+		return nil, fmt.Errorf("GPU %d cannot be opened: %w", i, ret)
 	}
 	d, err := l.identify(handle, handle)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *library) identify(handle, whole nv.Device) (*device, error) {
 		return nil, errStale
 	}
 	if ret != nv.SUCCESS {
-		return nil, fmt.Errorf("its UUID cannot be read: %s", ret)
+		return nil, fmt.Errorf("its UUID cannot be read: %w", ret)
 	}
 	d := &device{lib: l, handle: handle, whole: whole, off: map[string]time.Time{}, procUtil: map[int]usage{}}
 	d.UUID, d.Driver, d.Name = uuid, l.driver, "NVIDIA GPU"
@@ -132,9 +132,10 @@ func (d *device) ask(fn string, call func() nv.Return) bool {
 	switch ret {
 	case nv.SUCCESS:
 		return true
-	case nv.ERROR_NOT_SUPPORTED, nv.ERROR_NO_PERMISSION, nv.ERROR_FUNCTION_NOT_FOUND, nv.ERROR_ARGUMENT_VERSION_MISMATCH:
+	case nv.ERROR_NOT_SUPPORTED, nv.ERROR_NO_PERMISSION, nv.ERROR_FUNCTION_NOT_FOUND,
+		nv.ERROR_ARGUMENT_VERSION_MISMATCH, nv.ERROR_INVALID_ARGUMENT: // the last: a field this driver has never heard of
 		d.off[fn] = time.Now().Add(time.Minute)
-	case nv.ERROR_NOT_FOUND: // nothing there just now
+	case nv.ERROR_NOT_FOUND, nv.ERROR_NO_DATA, nv.ERROR_INSUFFICIENT_SIZE: // nothing just now, or more than a moment ago
 	case nv.ERROR_GPU_IS_LOST, nv.ERROR_GPU_NOT_FOUND:
 		d.fail(telemetry.FaultLost, ret)
 	case nv.ERROR_RESET_REQUIRED:

@@ -87,7 +87,7 @@ func openLibrary(path string) (*library, error) {
 	case nv.ERROR_LIB_RM_VERSION_MISMATCH:
 		return nil, fmt.Errorf("the NVIDIA library and the loaded driver differ: the driver was upgraded; reboot, or reload it")
 	default:
-		return nil, fmt.Errorf("nvmlInit: %s (%d)", ret, ret)
+		return nil, fmt.Errorf("nvmlInit: %w (%d)", ret, int(ret))
 	}
 	lib.look()
 	for _, name := range []string{fnCount, fnHandle, fnUUID} {

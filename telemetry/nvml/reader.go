@@ -35,7 +35,7 @@ func (r *reader) list() []telemetry.Device {
 func (r *reader) enumerate() error {
 	count, ret := r.lib.DeviceGetCount()
 	if ret != nv.SUCCESS {
-		return fmt.Errorf("count the GPUs: %s", ret)
+		return fmt.Errorf("count the GPUs: %w", ret)
 	}
 	before := map[int][]*device{}
 	for _, d := range r.devices {

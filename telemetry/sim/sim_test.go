@@ -2,11 +2,13 @@ package sim_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +26,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("SIM_TEST_CHILD") {
 	case "burn":
 		go func() { _, _ = os.Stdin.Read(make([]byte, 1)); os.Exit(0) }()
-		for {
+		for sum := sha256.Sum256(nil); ; sum = sha256.Sum256(sum[:]) {
+			runtime.KeepAlive(sum)
 		}
 	case "hold":
 		held := bytes.Repeat([]byte{1}, 300<<20)
