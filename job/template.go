@@ -12,21 +12,21 @@ import (
 // CommandWords are the words every command may hold as {{.Word}}; the keys of the matrix come on top, "-" as "_".
 var CommandWords = []string{"JobID", "Attempt", "ArrayIndex", "GPUIndex", "GPUUUID", "CheckpointDir"}
 
-// commandWord is {{.Word}}, and {{"{{"}}, which stands for the braces themselves. Other braces are the command's own.
-var commandWord = regexp.MustCompile(`\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{\s*"\{\{"\s*\}\}`)
+// commandWord is {{.Word}}, with a backslash before it to be left as it stands. Other braces are the command's own.
+var commandWord = regexp.MustCompile(`\\?\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
-// Render fills in the words. A word without a value is an error.
+// Render fills in the words; \{{.x}} becomes {{.x}}. A word without a value is an error.
 func (c Command) Render(words map[string]string) (Command, error) {
 	var errs []error
 	out := make(Command, len(c))
 	for i, arg := range c {
 		out[i] = commandWord.ReplaceAllStringFunc(arg, func(found string) string {
-			name := wordName(found)
+			if kept, escaped := strings.CutPrefix(found, `\`); escaped {
+				return kept
+			}
+			name := commandWord.FindStringSubmatch(found)[1]
 			value, ok := words[name]
-			switch {
-			case name == "":
-				return "{{"
-			case !ok:
+			if !ok {
 				errs = append(errs, unknownWord(name, slices.Sorted(maps.Keys(words))))
 			}
 			return value
@@ -42,20 +42,13 @@ func (c Command) Render(words map[string]string) (Command, error) {
 func (c Command) words() []string {
 	var names []string
 	for _, arg := range c {
-		for _, m := range commandWord.FindAllString(arg, -1) {
-			if name := wordName(m); name != "" {
-				names = append(names, name)
+		for _, m := range commandWord.FindAllStringSubmatch(arg, -1) {
+			if m[0][0] != '\\' {
+				names = append(names, m[1])
 			}
 		}
 	}
 	return names
-}
-
-func wordName(found string) string {
-	if m := commandWord.FindStringSubmatch(found); m != nil {
-		return m[1]
-	}
-	return ""
 }
 
 // ParamWord is the word of a matrix key.
@@ -71,5 +64,5 @@ func (s Spec) knownWords() []string {
 }
 
 func unknownWord(name string, known []string) error {
-	return fmt.Errorf("{{.%s}} is not a word here%s; for the braces themselves write {{\"{{\"}}", name, didYouMean(name, known))
+	return fmt.Errorf(`{{.%s}} is not a word here%s; to keep it as it stands write \{{.%s}}`, name, didYouMean(name, known), name)
 }

@@ -11,7 +11,7 @@ import (
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	c := job.Command{"train", "--tp={{.tp_size}}", "{{ .JobID }}-{{.JobID}}", `docker ps --format '{{"{{"}}.Names}}'`, "{{ jinja }} {{range .X}}", "{{}}"}
+	c := job.Command{"train", "--tp={{.tp_size}}", "{{ .JobID }}-{{.JobID}}", `docker ps --format '\{{.Names}}'`, "{{ jinja }} {{range .X}}", "{{}}"}
 	got, err := c.Render(map[string]string{"tp_size": "2", "JobID": "{{.tp_size}}"})
 	want := job.Command{"train", "--tp=2", "{{.tp_size}}-{{.tp_size}}", "docker ps --format '{{.Names}}'", "{{ jinja }} {{range .X}}", "{{}}"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -140,14 +140,24 @@ func (s Spec) checkCommand(ps *problems) {
 			ps.add(indexed("command", i), "holds a NUL byte, which no program can be given")
 		}
 	}
-	known := s.knownWords()
-	for _, word := range s.Command.words() {
-		if !slices.Contains(known, word) {
-			ps.add("command", "%s", unknownWord(word, known))
-		}
-	}
+	s.checkWords(ps)
 	if strings.ContainsRune(s.Workdir, 0) {
 		ps.add("workdir", "holds a NUL byte")
+	}
+}
+
+// checkWords refuses words that will have no value when the command starts.
+func (s Spec) checkWords(ps *problems) {
+	known := s.knownWords()
+	for _, word := range s.Command.words() {
+		switch {
+		case !slices.Contains(known, word):
+			ps.add("command", "%s", unknownWord(word, known))
+		case word == "ArrayIndex" && s.Array == "" && len(s.Matrix) == 0:
+			ps.add("command", "{{.ArrayIndex}} has a value only in an array or a matrix: add array: 1-10, or leave it out")
+		case strings.HasPrefix(word, "GPU") && !s.mayHaveGPUs():
+			ps.add("command", "{{.%s}} has a value only with a GPU: add gpus: 1 to the resources, or leave it out", word)
+		}
 	}
 }
 

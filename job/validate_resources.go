@@ -41,8 +41,7 @@ func (s Spec) checkResources(ps *problems) {
 func (s Spec) checkGPUs(ps *problems) {
 	r := s.Resources
 	n, exact := r.GPUs.Value()
-	none := exact && n == 0 || r.GPUs.IsZero() && !s.impliesGPUs()
-	if wish := r.gpuWish(); none && wish != "" {
+	if wish := r.gpuWish(); wish != "" && !s.mayHaveGPUs() {
 		ps.add("resources."+wish, "is about GPUs, and the job asks for none: add gpus: 1, or leave it out")
 		return
 	}
@@ -60,6 +59,12 @@ func (s Spec) checkGPUs(ps *problems) {
 	if r.Balanced && exact && n == 1 {
 		ps.add("resources.balanced", "compares GPUs with each other, and the job asks for one")
 	}
+}
+
+// mayHaveGPUs is false for a job that certainly runs without a GPU.
+func (s Spec) mayHaveGPUs() bool {
+	n, exact := s.Resources.GPUs.Value()
+	return !(exact && n == 0) && (!s.Resources.GPUs.IsZero() || s.impliesGPUs())
 }
 
 // impliesGPUs reports whether the spec asks for GPUs without giving a number: the estimator then finds one. A matrix may.
