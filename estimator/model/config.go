@@ -70,8 +70,24 @@ func (f *fields) fail(format string, args ...any) {
 
 func (f *fields) has(name string) bool { v, ok := f.c[name]; return ok && v != nil }
 
-// maxField bounds every count in a config: far above any model, far from overflow in a product of three.
-const maxField = 1 << 21
+// What a config may say: far above any model, far from overflow in the products made of it.
+const (
+	maxField  = 1 << 18 // widths and counts
+	maxLength = 1 << 27 // positions, windows
+	maxVocab  = 1 << 21
+)
+
+// bound is the largest value a field may have.
+func bound(name string) float64 {
+	switch {
+	case strings.Contains(name, "vocab"):
+		return maxVocab
+	case strings.Contains(name, "position"), strings.Contains(name, "window"), strings.Contains(name, "seq_len"),
+		strings.Contains(name, "n_ctx"), strings.Contains(name, "chunk"), strings.Contains(name, "seq_length"):
+		return maxLength
+	}
+	return maxField
+}
 
 // count is the first of the names that is set; 0 when none is.
 func (f *fields) count(names ...string) int64 {
@@ -88,8 +104,8 @@ func (f *fields) count(names ...string) int64 {
 			f.fail("%s%s: %v is not a whole number", f.prefix, n, short(v))
 		case x < 0:
 			f.fail("%s%s: %v is negative", f.prefix, n, short(v))
-		case x > maxField:
-			f.fail("%s%s: %v is absurd (more than %d)", f.prefix, n, short(v), maxField)
+		case x > bound(n):
+			f.fail("%s%s: %v is absurd (more than %.0f)", f.prefix, n, short(v), bound(n))
 		default:
 			return int64(x)
 		}

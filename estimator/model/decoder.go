@@ -45,10 +45,10 @@ type shape struct {
 
 // layerCounts bounds what makes sense; an absurd config is an error, not a giant.
 const (
-	maxLayers = 2000
-	maxHeads  = 2048
-	maxDim    = 1 << 18
-	maxVocab  = 1 << 21
+	maxLayers  = 2000
+	maxHeads   = 2048
+	maxDim     = 1 << 18
+	maxExperts = 1 << 13
 )
 
 func readShape(f *fields, t traits) shape {
@@ -84,10 +84,6 @@ func (s *shape) check(f *fields) {
 		f.fail("%snum_hidden_layers: %d is absurd (at most %d)", f.prefix, s.layers, maxLayers)
 	case s.heads > maxHeads:
 		f.fail("%snum_attention_heads: %d is absurd (at most %d)", f.prefix, s.heads, maxHeads)
-	case s.hidden > maxDim || s.inter > 4*maxDim:
-		f.fail("%shidden_size %d, intermediate_size %d: absurd", f.prefix, s.hidden, s.inter)
-	case s.vocab > maxVocab:
-		f.fail("%svocab_size: %d is absurd (at most %d)", f.prefix, s.vocab, maxVocab)
 	case s.heads%s.kvHeads != 0:
 		f.fail("%snum_attention_heads %d is not a multiple of num_key_value_heads %d", f.prefix, s.heads, s.kvHeads)
 	case s.headDim == 0 && s.hidden%s.heads != 0:
@@ -107,6 +103,9 @@ func (t traits) build(f *fields) *Model {
 	readLatent(f, &s)
 	if t.experts != nil {
 		t.experts(f, &s)
+		if s.experts > maxExperts {
+			f.fail("%snum_local_experts: %d is absurd (at most %d)", f.prefix, s.experts, maxExperts)
+		}
 		if s.experts > 0 && s.topK > s.experts {
 			f.fail("%snum_experts_per_tok %d is more than the %d experts", f.prefix, s.topK, s.experts)
 		}

@@ -42,7 +42,7 @@ func readUNet(f *fields) (unet, bool) {
 		return u, false
 	}
 	for _, w := range u.widths {
-		if w == 0 || w > maxDim {
+		if w == 0 || w > 1<<14 {
 			f.fail("%sblock_out_channels: %d is absurd", f.prefix, w)
 			return u, false
 		}
@@ -53,7 +53,7 @@ func readUNet(f *fields) (unet, bool) {
 	u.down, u.up = attends(f, "down_block_types", n), attends(f, "up_block_types", n)
 	u.time = 4 * u.widths[0]
 	for i := range n {
-		if u.depths[i] > maxLayers || u.layers[i] > maxLayers {
+		if u.depths[i] > 100 || u.layers[i] > 100 {
 			f.fail("%slayers_per_block: absurd", f.prefix)
 			return u, false
 		}
@@ -214,7 +214,7 @@ func autoencoder(f *fields) *Model {
 func transformerSizes(f *fields) (inner, head int64) {
 	heads := f.need("num_attention_heads")
 	head = f.need("attention_head_dim")
-	if heads > maxHeads || head > maxDim {
+	if heads > maxHeads || head*heads > maxDim {
 		f.fail("%snum_attention_heads %d, attention_head_dim %d: absurd", f.prefix, heads, head)
 	}
 	return heads * head, head

@@ -71,3 +71,11 @@ func TestParameterCountsAreExact(t *testing.T) {
 		}
 	}
 }
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

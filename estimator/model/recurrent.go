@@ -13,6 +13,9 @@ func mamba(f *fields) *Model {
 	h := m.Hidden
 	inner := f.or(f.or(2, "expand")*h, "intermediate_size", "d_inner")
 	state, kernel := f.or(16, "state_size", "d_state"), f.or(4, "conv_kernel", "d_conv")
+	if inner > maxDim || state > 1<<12 || kernel > 1<<12 {
+		f.fail("%sexpand %d, state_size %d: absurd", f.prefix, inner/h, state)
+	}
 	rank := (h + 15) / 16
 	if n, ok := toFloat(f.c["time_step_rank"]); ok && n > 0 {
 		rank = f.count("time_step_rank")

@@ -8,7 +8,7 @@ func t5(f *fields) *Model {
 	m.Intermediate = f.need("d_ff", "intermediate_size")
 	inner := m.Heads * f.or(64, "d_kv")
 	decoders := f.or(m.Layers, "num_decoder_layers")
-	if m.Layers > maxLayers || decoders > maxLayers || m.Heads > maxHeads {
+	if m.Layers > maxLayers || decoders > maxLayers || m.Heads > maxHeads || inner > maxDim {
 		f.fail("%snum_layers %d, num_heads %d: absurd", f.prefix, m.Layers, m.Heads)
 	}
 	m.Gated = strings.HasPrefix(f.text("feed_forward_proj"), "gated") || f.flag(false, "is_gated_act")

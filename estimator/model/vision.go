@@ -1,11 +1,21 @@
 package model
 
+// Bounds of what a picture can be.
+const (
+	maxPatch = 1 << 10
+	maxSide  = 1 << 15
+)
+
 // vit is a vision transformer; its head depends on what it was saved as.
 func vit(f *fields) *Model {
 	m := newPlain(f, Vision)
 	patch, side, channels := f.or(16, "patch_size"), f.or(224, "image_size"), f.or(3, "num_channels")
+	if patch == 0 || patch > maxPatch || side > maxSide || channels > maxHeads {
+		f.fail("%spatch_size %d, image_size %d: absurd", f.prefix, patch, side)
+		patch, side = maxPatch, maxPatch
+	}
 	h := m.Hidden
-	patches := (side / max(1, patch)) * (side / max(1, patch))
+	patches := (side / patch) * (side / patch)
 	m.TowerTokens = patches + 1
 	m.add(Convolution, false, channels*patch*patch*h+h)
 	m.add(Position, false, (patches+2)*h) // positions of the patches and the class token, and that token
@@ -54,10 +64,9 @@ func readTower(f *fields, def imageTower) imageTower {
 		hidden: f.or(def.hidden, "hidden_size"), layers: f.or(def.layers, "num_hidden_layers"), inter: f.or(def.inter, "intermediate_size"),
 		patch: f.or(def.patch, "patch_size"), side: f.or(def.side, "image_size"), channels: f.or(3, "num_channels"),
 	}
-	if t.layers > maxLayers || t.hidden > maxDim || t.inter > 4*maxDim || t.patch == 0 || t.side > 1<<16 {
+	if t.layers > maxLayers || t.hidden > maxDim || t.inter > 4*maxDim || t.patch == 0 || t.patch > maxPatch || t.side > maxSide || t.channels > maxHeads {
 		f.fail("%snum_hidden_layers %d, hidden_size %d, patch_size %d: absurd", f.prefix, t.layers, t.hidden, t.patch)
-		t.patch = max(1, t.patch)
-		t.side = min(t.side, 1<<16)
+		t.patch, t.side, t.channels = maxPatch, maxPatch, 3
 	}
 	return t
 }
