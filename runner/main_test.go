@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/berthq/berth/runner/fakerun"
@@ -9,5 +10,8 @@ import (
 
 func TestMain(m *testing.M) {
 	fakerun.Take()
+	if store := os.Getenv(workerKey); store != "" {
+		beWorker(store)
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -22,14 +22,14 @@ const (
 
 // plan decides what happens to a run and when. It is pure: times go in, steps come out.
 type plan struct {
-	started    time.Duration
-	limit      time.Duration // absolute; 0 = none
-	deadline   time.Duration // likewise
-	grace      time.Duration
-	endGrace   time.Duration // when the session is over: another machine may start the job soon
-	lead       time.Duration // from the checkpoint signal to the stop signal; 0 = no checkpoint asked for
-	limitText  string
-	checkedAll bool // the checkpoint signal has been given
+	started   time.Duration
+	limit     time.Duration // absolute; 0 = none
+	deadline  time.Duration // likewise
+	grace     time.Duration
+	endGrace  time.Duration // when the session is over: another machine may start the job soon
+	lead      time.Duration // from the checkpoint signal to the stop signal; 0 = no checkpoint asked for
+	limitText string
+	signalled bool // the checkpoint signal has been given
 
 	cause, why string
 	ending     bool
@@ -73,7 +73,7 @@ func (p *plan) stop(now time.Duration, cause, why string, grace time.Duration) {
 		p.ending, p.cause, p.why = true, cause, why
 		p.askAt, p.killAt = askAt, askAt+grace
 		if askAt == now {
-			p.checkedAll = true
+			p.signalled = true
 		}
 		return
 	}
@@ -82,9 +82,13 @@ func (p *plan) stop(now time.Duration, cause, why string, grace time.Duration) {
 
 // commandEnded is called when the run's own command is over: what it left behind has a moment.
 func (p *plan) commandEnded(now time.Duration) {
-	p.checkedAll = true
+	p.signalled = true
+	if p.ending && p.asked {
+		return
+	}
 	if p.ending {
 		p.askAt = min(p.askAt, now+linger)
+		p.killAt = min(p.killAt, p.askAt+p.grace)
 		return
 	}
 	p.ending = true
@@ -102,13 +106,13 @@ func (p *plan) next(now time.Duration) step {
 		if p.firstKill == 0 {
 			p.firstKill = now
 		}
-		p.killAt = now + rekill
+		p.killAt, p.asked = now+rekill, true
 		return kill
 	case p.ending && !p.asked && now >= p.askAt:
 		p.asked = true
 		return ask
-	case !p.checkedAll && p.checkpointAt() > 0 && now >= p.checkpointAt():
-		p.checkedAll = true
+	case !p.signalled && p.checkpointAt() > 0 && now >= p.checkpointAt():
+		p.signalled = true
 		return checkpoint
 	}
 	return wait
@@ -150,7 +154,7 @@ func (p *plan) due() time.Duration {
 			due = at
 		}
 	}
-	if !p.checkedAll {
+	if !p.signalled {
 		sooner(p.checkpointAt())
 	}
 	if !p.ending {
