@@ -64,7 +64,10 @@ func (s Spec) checkGPUs(ps *problems) {
 // mayHaveGPUs is false for a job that certainly runs without a GPU.
 func (s Spec) mayHaveGPUs() bool {
 	n, exact := s.Resources.GPUs.Value()
-	return !(exact && n == 0) && (!s.Resources.GPUs.IsZero() || s.impliesGPUs())
+	if exact {
+		return n > 0
+	}
+	return s.Resources.GPUs.IsAuto() || s.impliesGPUs()
 }
 
 // impliesGPUs reports whether the spec asks for GPUs without giving a number: the estimator then finds one. A matrix may.
