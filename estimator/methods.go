@@ -64,11 +64,33 @@ func (p *plan) byLauncher(line launch.Line) error {
 	if err != nil {
 		return err
 	}
+	if err := p.splitModel(&w.rank, w.gpus); err != nil {
+		return err
+	}
 	p.launch, p.world, p.method = line.Program, w, string(line.Program)
 	p.why = fmt.Sprintf("%s: %s = %s", line.Program, w.text, gpuCount(w.gpus))
 	if note != "" {
 		p.warnf("%s: %s", line.Program, note)
 	}
+	return nil
+}
+
+// splitModel reads over how many of the launched processes one model is spread; the rest are its replicas.
+func (p *plan) splitModel(r *ranks, gpus int) error {
+	tp, err := p.s.sizes("tensor-model-parallel-size", "tensor-parallel-size", "tensor-parallel-degree", "tp-size", "tp")
+	if err != nil {
+		return err
+	}
+	pp, err := p.s.sizes("pipeline-model-parallel-size", "pipeline-parallel-size", "pipeline-parallel-degree", "pp-size", "pp")
+	if err != nil {
+		return err
+	}
+	wide, deep := slices.Max(append(tp, 1)), slices.Max(append(pp, 1))
+	if gpus%(wide*deep) != 0 {
+		p.warnf("tp %d x pp %d does not divide the %d processes; counted as replicas", wide, deep, gpus)
+		return nil
+	}
+	r.tp, r.pp, r.dp = wide, deep, gpus/(wide*deep)
 	return nil
 }
 

@@ -132,8 +132,8 @@ func makePlan(spec job.Spec, opts Options) (*plan, error) {
 		line = launch.Line{Flags: launch.Flags{}}
 	}
 	p.s = newSettings(line.Flags, params)
-	if !line.Program.Engine() && ok {
-		p.s = newSettings(line.ScriptFlags(), params)
+	if ok && !line.Program.Engine() {
+		p.s = newSettings(scriptFlags(line), params)
 	}
 	p.model = modelName(spec, line, p.s)
 	if wish, ok := spec.Resources.GPUs.Value(); ok {
@@ -155,6 +155,13 @@ func makePlan(spec job.Spec, opts Options) (*plan, error) {
 		p.warnf("the command starts %d launches; the figures are for the widest", len(found))
 	}
 	return p, err
+}
+
+// scriptFlags are what a launched script is told: its own flags, and what the launcher's config files say.
+func scriptFlags(line launch.Line) launch.Flags {
+	flags := maps.Clone(line.Flags)
+	maps.Copy(flags, line.ScriptFlags())
+	return flags
 }
 
 // plainEngines are programs without parallel arithmetic of their own: the rule counts their GPUs.

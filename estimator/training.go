@@ -38,10 +38,16 @@ func trains(s *settings) bool {
 	if _, ok := methods[s.text("method", "finetune-method", "finetuning-type", "train-method")]; ok {
 		return true
 	}
-	if _, _, ok := s.find([]string{"zero-stage", "zero", "zero-optimization.stage", "lora-rank", "micro-batch-size", "per-device-train-batch-size", "train-micro-batch-size-per-gpu"}); ok {
+	if _, _, ok := s.find(trainingMarks); ok {
 		return true
 	}
 	return s.on("training", "train", "do-train", "qlora", "lora")
+}
+
+// trainingMarks are parameters and flags that only training has.
+var trainingMarks = []string{
+	"zero-stage", "zero", "zero-optimization.stage", "deepspeed-config.zero-stage", "lora-rank", "lora-r", "micro-batch-size",
+	"per-device-train-batch-size", "train-micro-batch-size-per-gpu", "learning-rate", "num-train-epochs", "gradient-accumulation-steps",
 }
 
 var methods = map[string]string{
@@ -78,7 +84,7 @@ func readTraining(s *settings, m *model.Model, replicas int64) (training, error)
 	read(&t.sequence, "seq-len", "sequence-length", "max-seq-len", "max-seq-length", "max-length", "cutoff-len", "context-length", "block-size", "seq-length")
 	read(&t.batch, "micro-batch-size", "per-device-train-batch-size", "train-micro-batch-size-per-gpu", "batch-size", "micro-batch", "local-batch-size")
 	read(&t.rank, "lora-rank", "lora-r", "r")
-	read(&t.zero, "zero-stage", "zero", "zero-optimization.stage")
+	read(&t.zero, "zero-stage", "zero", "zero-optimization.stage", "deepspeed-config.zero-stage")
 	read(&t.cp, "context-parallel-size", "cp-size", "cp")
 	if err != nil {
 		return t, err
@@ -86,7 +92,7 @@ func readTraining(s *settings, m *model.Model, replicas int64) (training, error)
 	if t.zero > 3 {
 		return t, fmt.Errorf("zero-stage: %w: %d; 0 to 3 is needed", ErrValue, t.zero)
 	}
-	if s.on("fsdp", "use-fsdp") && t.zero == 0 {
+	if t.zero == 0 && (s.text("distributed-type") == "fsdp" || s.text("fsdp") != "" && s.text("fsdp") != "false" || s.on("fsdp", "use-fsdp")) {
 		t.zero = 3
 	}
 	t.batch, t.cp = max(1, t.batch), max(1, t.cp)
