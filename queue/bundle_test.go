@@ -56,7 +56,9 @@ func (b *bundle) open() *Queue {
 	b.t.Helper()
 	opts := b.opts
 	opts.LogBytes = 1 << 30
-	opts.Logger = slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if os.Getenv("BERTH_TEST_LOG") != "" {
+		opts.Logger = slog.New(slog.NewTextHandler(testWriter{b.t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
 	q, err := Open(b.ctx, b.connect(), opts)
 	if err != nil {
 		b.t.Fatal(err)
@@ -69,9 +71,7 @@ func (b *bundle) open() *Queue {
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(p []byte) (int, error) {
-	if os.Getenv("BERTH_TEST_LOG") != "" {
-		w.t.Logf("%s", p)
-	}
+	w.t.Logf("%s", p)
 	return len(p), nil
 }
 

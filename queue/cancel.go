@@ -38,7 +38,7 @@ func checkMember(j *job.Job, ref Ref) error {
 	if j.Tasks == nil {
 		return fmt.Errorf("%w: %d is not a group, it has no task %d", ErrNotFound, ref.Number, ref.Index)
 	}
-	if _, ok := taskPosition(j.Tasks, ref.Index); !ok {
+	if _, ok := taskOf(j, ref); !ok {
 		return fmt.Errorf("%w: the group %d has no task %d", ErrNotFound, ref.Number, ref.Index)
 	}
 	return nil

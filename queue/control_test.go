@@ -123,7 +123,7 @@ func TestCancelOfAGroup(t *testing.T) {
 	b := setup(t, opts)
 	b.background(b.q.RunClerk)
 	array := newJob("array")
-	array.Tasks = &job.Tasks{Count: 100}
+	array.Tasks = &job.Tasks{Indexes: "0-99", Count: 100}
 	ref := b.submit(array)
 	m := b.machine("m1")
 	c := m.claim()

@@ -99,7 +99,7 @@ func fits(j *job.Job, msg laneMessage, lane job.Lane) error {
 	case msg.Index == nil:
 		return nil
 	}
-	if _, ok := taskPosition(j.Tasks, *msg.Index); !ok {
+	if _, ok := taskOf(j, msg.ref()); !ok {
 		return fmt.Errorf("the group has no task %d", *msg.Index)
 	}
 	return nil

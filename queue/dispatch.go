@@ -71,8 +71,8 @@ func (q *Queue) parcelFor(j *job.Job, ref Ref, rec *job.Record) parcel {
 			p.due = *rec.NotBefore
 		}
 	}
-	p.shape = shapeOf(msg.Requirements)
-	p.lane = job.Lane{Band: bandOf(msg.Priority), Shape: p.shape.ID, Project: j.Project}
+	p.shape = job.ShapeOf(msg.Requirements)
+	p.lane = job.Lane{Band: job.BandOf(msg.Priority), Shape: p.shape.ID, Project: j.Project}
 	msg.Requirements.Why, msg.Requirements.Method = "", "" // the record and the job keep the reasons
 	p.msg = msg
 	return p
@@ -119,19 +119,31 @@ func priorityOf(j *job.Job, rec *job.Record) int {
 	if rec != nil && rec.Priority != nil {
 		return *rec.Priority
 	}
-	if j.Spec.Priority != nil {
-		return *j.Spec.Priority
-	}
-	return defaultPriority
+	return j.Spec.EffectivePriority()
 }
 
 // requirementsOf are the job's, or the task's own where tasks differ.
 func requirementsOf(j *job.Job, ref Ref) job.Requirements {
-	if !ref.Task || j.Tasks == nil || j.Tasks.Requirements == nil {
-		return j.Requirements
-	}
-	if pos, ok := taskPosition(j.Tasks, ref.Index); ok && pos < len(j.Tasks.Requirements) {
-		return j.Tasks.Requirements[pos]
+	if t, ok := taskOf(j, ref); ok {
+		return t.Requirements
 	}
 	return j.Requirements
+}
+
+// taskOf finds a task in its group; ok is false for an index the group does not have.
+func taskOf(j *job.Job, ref Ref) (job.Task, bool) {
+	if !ref.Task || j.Tasks == nil {
+		return job.Task{}, false
+	}
+	pos, ok := j.Tasks.Position(ref.Index)
+	if !ok {
+		return job.Task{}, false
+	}
+	return j.Task(pos)
+}
+
+// TaskParams are the parameters of one task of a matrix, nil where it has none.
+func TaskParams(j *job.Job, index int) map[string]any {
+	t, _ := taskOf(j, TaskRef(0, index))
+	return t.Params
 }

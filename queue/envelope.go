@@ -8,49 +8,56 @@ import (
 )
 
 // errGarbage marks a message that no version of Berth can run.
-var errGarbage = errors.New("the message is not a job")
+var errGarbage = errors.New("the message cannot be run")
 
-// maxTasks bounds a group.
-const maxTasks = 100_000
-
-// checkEnvelope says what makes a message unfit to be a job. It guards the queue's own promises only; whether the spec
-// makes sense was the submitter's to check, and a worker finds out what is left of it.
-func checkEnvelope(j *job.Job, project, user string) error {
-	switch {
-	case j.Version < 1:
-		return errors.New("it has no version")
-	case j.ID == "":
-		return errors.New("it has no id")
-	case j.Project != "" && j.Project != project:
-		return fmt.Errorf("it says project %q but was sent as %q", j.Project, project)
-	case j.User != "" && j.User != user:
-		return fmt.Errorf("it says user %q but was sent as %q", j.User, user)
-	case j.Requirements.GPUs < 0, j.Requirements.GPUMemoryMB < 0, j.Requirements.CPUs < 0, j.Requirements.MemoryMB < 0:
-		return errors.New("its requirements are negative")
+// decodeJob reads a message of the jobs stream. Who sent it is what the subject says, where the broker's permissions
+// pin it; an envelope that claims something else is refused.
+func decodeJob(s *stored) (*job.Job, error) {
+	project, user, ok := parseJobSubject(s.Subject)
+	if !ok {
+		return nil, fmt.Errorf("%w: subject %q is not berth.jobs.<project>.<user>", errGarbage, s.Subject)
 	}
-	if err := errors.Join(checkToken("project", project), checkToken("user", user)); err != nil {
+	j, err := job.DecodeJob(s.Data)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errGarbage, err)
+	case j.Project != project:
+		return nil, fmt.Errorf("%w: it says project %q but was sent as %q", errGarbage, j.Project, project)
+	case j.User != user:
+		return nil, fmt.Errorf("%w: it says user %q but was sent as %q", errGarbage, j.User, user)
+	}
+	return &j, nil
+}
+
+// checkJob says before it is sent what would make a job garbage to those who read it.
+func checkJob(j *job.Job) error {
+	err := errors.Join(checkToken("project", j.Project), checkToken("user", j.User))
+	if err != nil {
 		return err
 	}
-	return checkTasks(j.Tasks)
+	if r := j.Requirements; r.GPUs < 0 || r.GPUMemoryMB < 0 || r.CPUs < 0 || r.MemoryMB < 0 || r.Slots < 0 {
+		return errors.New("its requirements are negative")
+	}
+	if err := checkTasks(j.Tasks); err != nil {
+		return err
+	}
+	return job.Validate(j.Spec)
 }
 
 func checkTasks(t *job.Tasks) error {
 	if t == nil {
 		return nil
 	}
+	all, err := job.ParseArray(t.Indexes)
 	switch {
-	case t.Count < 1:
-		return errors.New("it is a group without tasks")
-	case t.Count > maxTasks:
-		return fmt.Errorf("it has %d tasks, %d are allowed", t.Count, maxTasks)
-	case t.Params != nil && len(t.Params) != t.Count:
+	case err != nil:
+		return err
+	case t.Count != all.Count():
+		return fmt.Errorf("the group says %d tasks and lists %d", t.Count, all.Count())
+	case len(t.Params) != 0 && len(t.Params) != t.Count:
 		return fmt.Errorf("it has %d tasks but %d sets of parameters", t.Count, len(t.Params))
-	case t.Requirements != nil && len(t.Requirements) != t.Count:
+	case len(t.Requirements) != 0 && len(t.Requirements) != t.Count:
 		return fmt.Errorf("it has %d tasks but %d requirements", t.Count, len(t.Requirements))
 	}
-	all, err := parseSpans(t)
-	if err != nil {
-		return err
-	}
-	return all.check(t.Count)
+	return nil
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -58,22 +57,4 @@ func (q *Queue) Job(ctx context.Context, number uint64) (*job.Job, error) {
 		q.jobs.put(number, j)
 	}
 	return j, nil
-}
-
-// decodeJob reads a message of the jobs stream. Who sent it is what the subject says, where the broker's permissions
-// pin it; an envelope that claims something else is refused.
-func decodeJob(s *stored) (*job.Job, error) {
-	project, user, ok := parseJobSubject(s.Subject)
-	if !ok {
-		return nil, fmt.Errorf("%w: subject %q is not berth.jobs.<project>.<user>", errGarbage, s.Subject)
-	}
-	var j job.Job
-	if err := json.Unmarshal(s.Data, &j); err != nil {
-		return nil, fmt.Errorf("%w: not a job in JSON: %w", errGarbage, err)
-	}
-	if err := checkEnvelope(&j, project, user); err != nil {
-		return nil, fmt.Errorf("%w: %w", errGarbage, err)
-	}
-	j.Project, j.User = project, user
-	return &j, nil
 }

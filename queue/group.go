@@ -33,18 +33,13 @@ type keeper struct {
 	msg    jetstream.Msg
 	number uint64
 	j      *job.Job
-	spans  spans
 	window int
 	wake   chan struct{}
 }
 
 // keep starts a keeper for a group, unless this clerk has one already.
 func (c *clerk) keep(ctx context.Context, m jetstream.Msg, number uint64, j *job.Job) error {
-	all, err := parseSpans(j.Tasks)
-	if err != nil {
-		return err
-	}
-	k := &keeper{c: c, msg: m, number: number, j: j, spans: all, window: c.q.opts.Window, wake: make(chan struct{}, 1)}
+	k := &keeper{c: c, msg: m, number: number, j: j, window: c.q.opts.Window, wake: make(chan struct{}, 1)}
 	if limit := maxConcurrent(j); limit > 0 {
 		k.window = min(k.window, limit)
 	}
@@ -75,11 +70,6 @@ func maxConcurrent(j *job.Job) int {
 	}
 	if j.Spec.Group != nil && j.Spec.Group.MaxConcurrent > 0 {
 		return j.Spec.Group.MaxConcurrent
-	}
-	if _, throttle, ok := strings.Cut(j.Tasks.Indexes, "%"); ok {
-		if n, err := strconv.Atoi(strings.TrimSpace(throttle)); err == nil && n > 0 {
-			return n
-		}
 	}
 	return 0
 }
@@ -198,7 +188,7 @@ func (k *keeper) finalise(ctx context.Context, rec *job.Record) error {
 			why = *rec.Cancel
 		}
 		for pos := range min(rec.Group.Next+k.window, rec.Group.Count) {
-			index, ok := k.spans.at(pos)
+			index, ok := k.j.Tasks.At(pos)
 			if !ok {
 				break
 			}
@@ -247,14 +237,14 @@ func (k *keeper) refill(ctx context.Context, rec *job.Record, rev uint64, n int)
 }
 
 func (k *keeper) task(ctx context.Context, rec *job.Record, pos int) (*nats.Msg, error) {
-	index, ok := k.spans.at(pos)
+	index, ok := k.j.Tasks.At(pos)
 	if !ok {
 		return nil, fmt.Errorf("no task at position %d", pos)
 	}
 	p := k.c.q.parcelFor(k.j, TaskRef(k.number, index), nil)
 	if rec.Priority != nil {
 		p.msg.Priority = *rec.Priority
-		p.lane.Band = bandOf(*rec.Priority)
+		p.lane.Band = job.BandOf(*rec.Priority)
 	}
 	return k.c.q.prepare(ctx, p)
 }

@@ -161,13 +161,9 @@ func (q *Queue) ListTasks(ctx context.Context, number uint64, from, limit int) (
 	if !j.IsGroup() {
 		return nil, 0, fmt.Errorf("job %d is not a group", number)
 	}
-	all, err := parseSpans(j.Tasks)
-	if err != nil {
-		return nil, 0, err
-	}
 	var refs []Ref
 	for pos := from; pos < min(from+limit, j.Tasks.Count); pos++ {
-		index, ok := all.at(pos)
+		index, ok := j.Tasks.At(pos)
 		if !ok {
 			break
 		}

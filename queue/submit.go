@@ -51,9 +51,6 @@ func (q *Queue) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 }
 
 func (q *Queue) complete(j *job.Job) error {
-	if err := errors.Join(checkToken("project", j.Project), checkToken("user", j.User)); err != nil {
-		return fmt.Errorf("submit: %w", err)
-	}
 	if j.Version == 0 {
 		j.Version = job.Version
 	}
@@ -67,7 +64,7 @@ func (q *Queue) complete(j *job.Job) error {
 	if j.SubmittedAt.IsZero() {
 		j.SubmittedAt = q.now().UTC()
 	}
-	if err := checkEnvelope(j, j.Project, j.User); err != nil {
+	if err := checkJob(j); err != nil {
 		return fmt.Errorf("submit: %w", err)
 	}
 	return nil

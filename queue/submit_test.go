@@ -58,8 +58,10 @@ func TestSubmitRefusesWhatNobodyCouldRun(t *testing.T) {
 		}
 	}
 	big := newJob("big")
-	big.Spec.Env = map[string]*string{"X": new(string)}
-	*big.Spec.Env["X"] = strings.Repeat("x", 2<<20)
+	big.Tasks = &job.Tasks{Indexes: "1-50000", Count: 50000}
+	for range big.Tasks.Count {
+		big.Tasks.Params = append(big.Tasks.Params, map[string]any{"learning-rate": 0.001})
+	}
 	if _, err := b.q.Submit(b.ctx, big); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("big: %v", err)
 	}
