@@ -127,7 +127,7 @@ func (h *Handle) stop(cause Cause, why string, grace time.Duration) error {
 	if h.ask == nil {
 		h.ask = &stop{cause, why}
 	}
-	within := grace + h.kept.Lead + guardSlack
+	within := grace + h.kept.Lead + h.p.slack
 	if h.guard == nil {
 		h.guard = time.AfterFunc(within, h.force)
 	} else if grace == 0 {

@@ -36,13 +36,14 @@ type Process struct {
 	logger *slog.Logger
 	waker  *waker
 	census census
+	slack  time.Duration // guardSlack; tests have less patience
 }
 
 var _ Runner = (*Process)(nil)
 
 // New makes the folder of runs and finds out by trial what can hold a run together on this machine.
 func New(o Options) (*Process, error) {
-	p := &Process{exe: o.Exe, logger: o.Logger, tree: cgroup.Off()}
+	p := &Process{exe: o.Exe, logger: o.Logger, tree: cgroup.Off(), slack: guardSlack}
 	if p.exe == "" {
 		p.exe = "/proc/self/exe"
 	}

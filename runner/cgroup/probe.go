@@ -56,11 +56,12 @@ func Probe(try func(dir string) error) Tree {
 }
 
 func (t Tree) prove(try func(dir string) error) error {
-	g, err := t.Create(fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
+	dir, err := os.MkdirTemp(t.Root, "probe-")
 	if err != nil {
 		return err
 	}
-	err = try(g.Dir)
+	g := Group{Dir: dir}
+	err = try(dir)
 	return errors.Join(err, g.Kill(), g.Remove())
 }
 
