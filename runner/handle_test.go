@@ -138,3 +138,36 @@ func TestSignalNumber(t *testing.T) {
 		}
 	}
 }
+
+// A spare shim that was killed while it waited is not used, and is replaced.
+func TestSpareKilled(t *testing.T) {
+	t.Parallel()
+	p, err := New(Options{StoreDir: t.TempDir(), Spares: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.spares.makers.Wait()
+	p.spares.mu.Lock()
+	for _, b := range p.spares.ready {
+		if err := b.child.Kill(); err != nil {
+			t.Error(err)
+		}
+		_, _ = b.child.Wait()
+	}
+	p.spares.mu.Unlock()
+	for _, id := range []string{"1.1", "2.1", "3.1"} {
+		h, err := p.Start(t.Context(), Run{ID: id, Command: fakerun.Command("exit=4"), Env: fakerun.Env(), Dir: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := h.Wait(t.Context()); err != nil || exit.Code != 4 {
+			t.Errorf("ended with %d (%v)", exit.Code, err)
+		}
+		h.Detach()
+	}
+	p.spares.makers.Wait()
+	if n := len(p.spares.ready); n != 2 {
+		t.Errorf("%d spares ready, want 2", n)
+	}
+}

@@ -25,6 +25,7 @@ type Options struct {
 	StoreDir  string       // the worker's store; runs live in its folder "runs"
 	Exe       string       // the binary to start as shim; "" = this one, also when it was replaced on disk meanwhile
 	NoCgroups bool         // hold runs by process group, subreaper and mark alone
+	Spares    int          // shims kept ready, about 2 MiB each: as many as runs may start at once; 0 = 1, negative = none
 	Logger    *slog.Logger // nil = silent
 }
 
@@ -36,6 +37,7 @@ type Process struct {
 	logger *slog.Logger
 	waker  *waker
 	census census
+	spares spares
 	slack  time.Duration // guardSlack; tests have less patience
 }
 
@@ -61,12 +63,22 @@ func New(o Options) (*Process, error) {
 	if !o.NoCgroups {
 		p.tree = cgroup.Probe(func(dir string) error { return probe(p.exe, dir) })
 	}
-	p.waker, err = newWaker()
-	return p, err
+	if p.waker, err = newWaker(); err != nil {
+		return nil, err
+	}
+	p.spares = spares{exe: p.exe, want: max(0, o.Spares), logger: p.logger}
+	if o.Spares == 0 {
+		p.spares.want = 1
+	}
+	p.spares.refill()
+	return p, nil
 }
 
 // Close ends the worker's side; runs go on. Handles must be released or detached before.
-func (p *Process) Close() error { return p.waker.close() }
+func (p *Process) Close() error {
+	p.spares.close()
+	return p.waker.close()
+}
 
 // Isolation says what holds a run together here.
 func (p *Process) Isolation() Isolation {

@@ -14,10 +14,7 @@ import (
 	"github.com/berthq/berth/runner/shim"
 )
 
-// shimEnv keeps a shim small: one thread of Go code is plenty, and its garbage is not worth keeping.
-var shimEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GOTRACEBACK=single"}
-
-// spawn starts a shim, gives it the order and waits for its report.
+// spawn gives the order to a shim, a spare one if there is one, and waits for its report.
 func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra []*os.File) (*os.Process, shim.State, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, shim.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -27,41 +24,23 @@ func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, shim.State{}, fmt.Errorf("lock the run's folder: %w", err)
 	}
-	words, err := os.OpenFile(filepath.Join(dir, shim.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, shim.State{}, err
+	b := p.spares.take()
+	if b == nil {
+		if b, err = newBlank(p.exe, shim.ArgNow); err != nil {
+			return nil, shim.State{}, err
+		}
 	}
-	defer words.Close()
-	orderR, orderW, err := os.Pipe()
-	if err != nil {
-		return nil, shim.State{}, err
-	}
-	defer orderW.Close()
-	reportR, reportW, err := os.Pipe()
-	if err != nil {
-		orderR.Close()
-		return nil, shim.State{}, err
-	}
-	defer reportR.Close()
-
-	child, err := os.StartProcess(p.exe, []string{shim.Arg0, dir, order.ID}, &os.ProcAttr{
-		Dir: dir, Env: shimEnv, Sys: &syscall.SysProcAttr{Setsid: true},
-		Files: append([]*os.File{orderR, reportW, words, lock}, extra...),
-	})
-	orderR.Close()
-	reportW.Close()
-	if err != nil {
-		return nil, shim.State{}, fmt.Errorf("start a shim: %w", err)
-	}
-	report, err := converse(ctx, orderW, reportR, order)
+	defer b.conn.Close()
+	order.Folder = dir
+	report, err := b.converse(ctx, order, append([]*os.File{lock}, extra...))
 	if err == nil && report.State != nil {
-		return child, *report.State, nil
+		return b.child, *report.State, nil
 	}
 	// The shim ends by itself after a refusal. After anything else nothing it may have begun can stay.
 	if err != nil {
-		_ = child.Kill()
+		_ = b.child.Kill()
 	}
-	_, waitErr := child.Wait()
+	_, waitErr := b.child.Wait()
 	if err == nil {
 		return nil, shim.State{}, refusal(report)
 	}
@@ -69,19 +48,15 @@ func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra
 	return nil, shim.State{}, errors.Join(fmt.Errorf("the shim did not come up: %w%s", err, shimWords(dir)), waitErr, sweepErr)
 }
 
-// converse gives the order and reads the report.
-func converse(ctx context.Context, orderW, reportR *os.File, order shim.Order) (shim.Report, error) {
-	stop := context.AfterFunc(ctx, func() {
-		orderW.Close()
-		reportR.Close()
-	})
+// converse gives the order, with the files to hold, and reads the report.
+func (b *blank) converse(ctx context.Context, order shim.Order, files []*os.File) (shim.Report, error) {
+	stop := context.AfterFunc(ctx, func() { b.conn.Close() })
 	defer stop()
 	var report shim.Report
-	if _, err := orderW.Write(marshal(order)); err != nil {
+	if err := b.send(marshal(order), files); err != nil {
 		return report, orElse(ctx, err)
 	}
-	orderW.Close()
-	if err := json.NewDecoder(reportR).Decode(&report); err != nil {
+	if err := json.NewDecoder(b.conn).Decode(&report); err != nil {
 		if err == io.EOF {
 			err = errors.New("it ended without a report")
 		}
@@ -122,7 +97,7 @@ func probe(exe, dir string) error {
 		return err
 	}
 	defer syscall.Close(group)
-	child, err := os.StartProcess(exe, []string{shim.Arg0, shim.ProbeArg}, &os.ProcAttr{
+	child, err := os.StartProcess(exe, []string{shim.Arg0, shim.ArgProbe}, &os.ProcAttr{
 		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ package runnertest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -192,19 +193,18 @@ func (b *bench) pid(path string) (int, uint64) {
 	return pid, s.Start
 }
 
-// shim finds the process that holds the run together, by its command line.
+// shim is the process that holds the run together.
 func (b *bench) shim() proc.Stat {
 	b.t.Helper()
-	all, err := proc.All()
-	b.check(err)
-	for _, s := range all {
-		cmd, _ := os.ReadFile("/proc/" + strconv.Itoa(s.PID) + "/cmdline") // may be gone
-		if args := strings.Split(string(cmd), "\x00"); len(args) > 1 && args[0] == "berth-shim" && args[1] == b.state() {
-			return s
-		}
+	var state struct {
+		Shim struct{ PID int }
 	}
-	b.t.Fatal("the run has no shim")
-	return proc.Stat{}
+	text, err := os.ReadFile(filepath.Join(b.state(), "state.json"))
+	b.check(err)
+	b.check(json.Unmarshal(text, &state))
+	s, err := proc.Read(state.Shim.PID)
+	b.check(err)
+	return s
 }
 
 func (b *bench) killShim(sig syscall.Signal) {

@@ -2,24 +2,25 @@ package shim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"syscall"
+	"unsafe"
 
 	"github.com/berthq/berth/runner/proc"
 )
 
-// ProbeArg instead of a folder makes the process end at once: a cgroup can be tried with it.
-const ProbeArg = "--probe"
-
-// init takes the process over when it was started as a shim: os.Args is Arg0, the run's folder, the run's id (for ps).
+// init takes the process over when it was started as a shim.
 func init() {
 	if len(os.Args) < 2 || os.Args[0] != Arg0 {
 		return
 	}
 	code := 0
-	if os.Args[1] != ProbeArg {
-		if err := main(os.Args[1]); err != nil {
+	if os.Args[1] != ArgProbe {
+		if err := main(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -27,20 +28,28 @@ func init() {
 	syscall.Exit(code) // what is to be written has been; os.Exit would do what is meant for the rest of the binary
 }
 
-// main starts the run it is ordered on stdin, reports on stdout, and stays until it is over.
-func main(dir string) error {
-	proc.CloseOnExec(3) // the locks are for the shim alone
+// main gets everything ready, waits for the order, starts the run, reports, and stays until the run is over.
+func main() error {
+	proc.CloseOnExec(3)
 	proc.SetName(Arg0)
-	if err := os.Chdir(dir); err != nil {
+	s, err := newSupervisor()
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(os.Args[1], ArgSpare) {
+		_ = json.Unmarshal([]byte("{}"), &s.order) // so that the decoder is built before it is needed
+		slim()
+	}
+	switch s.order, err = receive(); {
+	case errors.Is(err, io.EOF):
+		return nil // the worker has no order for this one, or is gone
+	case err != nil:
+		return err
+	}
+	if err := settle(s.order); err != nil {
 		return report(Report{Reason: err.Error()})
 	}
-	var order Order
-	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
-		return fmt.Errorf("no order: %w", err) // the worker died while it gave it
-	}
-	os.Stdin.Close()
-	s, err := start(order)
-	if err != nil {
+	if err := s.start(); err != nil {
 		return report(refused(err))
 	}
 	if err := report(Report{State: &s.state}); err != nil {
@@ -51,6 +60,54 @@ func main(dir string) error {
 	return s.supervise()
 }
 
+// receive reads the order up to its end, and takes the descriptors that come with its first bytes: the locks, which
+// this process holds from then on and never touches.
+func receive() (Order, error) {
+	var order Order
+	buf, oob := make([]byte, 64<<10), make([]byte, 4<<10)
+	n, _, _, _, err := syscall.Recvmsg(0, buf, oob, syscall.MSG_CMSG_CLOEXEC)
+	for err == syscall.EINTR {
+		n, _, _, _, err = syscall.Recvmsg(0, buf, oob, syscall.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil {
+		return order, os.NewSyscallError("recvmsg", err)
+	}
+	if n == 0 {
+		return order, io.EOF
+	}
+	rest, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return order, err
+	}
+	if err := json.Unmarshal(append(buf[:n], rest...), &order); err != nil {
+		return order, fmt.Errorf("half an order: %w", err) // the worker died while it gave it
+	}
+	return order, nil
+}
+
+// settle moves into the run's folder: paths there stay short, and what this process has to say lies there too.
+func settle(o Order) error {
+	if err := os.Chdir(o.Folder); err != nil {
+		return err
+	}
+	words, err := os.OpenFile(LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer words.Close()
+	if err := syscall.Dup3(int(words.Fd()), 2, 0); err != nil {
+		return os.NewSyscallError("dup3", err)
+	}
+	retitle(o.ID + " " + o.Folder)
+	return nil
+}
+
+// retitle changes what ps shows: os.Args lies where the kernel reads a process's arguments.
+func retitle(title string) {
+	room := unsafe.Slice(unsafe.StringData(os.Args[1]), len(os.Args[1]))
+	copy(room, title+Title)
+}
+
 func refused(err error) Report {
 	if r, ok := err.(refusal); ok { //nolint:errorlint // start returns it as it is
 		return Report{Code: r.code, Reason: r.reason}
@@ -59,6 +116,6 @@ func refused(err error) Report {
 }
 
 func report(r Report) error {
-	defer os.Stdout.Close()
-	return json.NewEncoder(os.Stdout).Encode(r)
+	defer os.Stdin.Close()
+	return json.NewEncoder(os.Stdin).Encode(r)
 }

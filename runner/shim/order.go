@@ -1,9 +1,20 @@
 package shim
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
-// Arg0 marks a process as a shim.
-const Arg0 = "berth-shim"
+// Arg0 marks a process as a shim. The argument after it says what for.
+const (
+	Arg0     = "berth-shim"
+	ArgNow   = "now"   // its order is on the way
+	ArgSpare = "spare" // its order may come much later
+	ArgProbe = "probe" // it ends at once: a cgroup is tried with it
+)
+
+// Title is room for what ps shows of a shim once it has its order.
+var Title = strings.Repeat(" ", 250)
 
 // The files of a run's folder that the worker and the shim share.
 const (
@@ -22,9 +33,11 @@ func ResultFile(dir string) string { return dir + "/" + JobDir + "/result.json" 
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }
 
-// Order is what the shim is told on its standard input. Times are on the boot clock ([proc.Boottime]).
+// Order is what the shim is told on its standard input, a socket; the lock files come with it. Times are on the boot
+// clock ([proc.Boottime]).
 type Order struct {
 	ID      string   `json:"id"`
+	Folder  string   `json:"folder"`
 	Mark    string   `json:"mark"` // KEY=value in the environment of everything the run starts
 	Command []string `json:"command"`
 	Env     []string `json:"env"`
@@ -56,7 +69,7 @@ type Process struct {
 	Start uint64 `json:"start"`
 }
 
-// Report is the one answer to an order, on standard output: the state, or why the job could not be started.
+// Report is the one answer to an order, on the same socket: the state, or why the job could not be started.
 type Report struct {
 	State  *State `json:"state,omitempty"`
 	Code   int    `json:"code,omitempty"` // as a shell would exit: 126, 127; 0 when the machine is to blame

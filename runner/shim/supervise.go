@@ -42,35 +42,45 @@ type supervisor struct {
 	left     int // processes that outlived the command
 }
 
+// newSupervisor gets ready what does not depend on the order.
+func newSupervisor() (*supervisor, error) {
+	s := &supervisor{ended: make(chan syscall.WaitStatus, 1), reaped: make(chan struct{}), warned: map[string]bool{}, signals: signals()}
+	if err := proc.BecomeSubreaper(); err != nil {
+		return nil, err
+	}
+	var err error
+	s.alarm, err = newAlarm()
+	return s, err
+}
+
 // start does all that can fail, the exec last, so that a job that cannot be started leaves nothing running.
-func start(o Order) (*supervisor, error) {
-	s := &supervisor{order: o, ended: make(chan syscall.WaitStatus, 1), reaped: make(chan struct{}), warned: map[string]bool{}}
-	if o.Cgroup != "" {
-		s.tree.group = &cgroup.Group{Dir: o.Cgroup}
+func (s *supervisor) start() error {
+	if s.order.Cgroup != "" {
+		s.tree.group = &cgroup.Group{Dir: s.order.Cgroup}
 	}
 	if err := s.prepare(); err != nil {
-		return nil, err
+		return err
 	}
 	out, outW, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer outW.Close()
 	errR, errW, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer errW.Close()
 	s.pipes = [2]*os.File{out, errR}
 
 	startedAt := time.Now()
-	pid, err := launch(o, outW, errW)
+	pid, err := launch(s.order, outW, errW)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	go s.reap(pid)
 	now := proc.Boottime()
-	s.plan = newPlan(o, now)
+	s.plan = newPlan(s.order, now)
 	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid()), Job: process(pid), StartedAt: startedAt, StartedBoot: now}
 	for i, stream := range []spool.Stream{spool.Stdout, spool.Stderr} {
 		c := &catcher{stream: stream, pipe: s.pipes[i], log: s.log}
@@ -81,17 +91,11 @@ func start(o Order) (*supervisor, error) {
 	}
 	// Where memory runs out, the run goes before the services of the machine. Its children inherit it.
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
-	return s, nil
+	return nil
 }
 
+// prepare makes the run's files.
 func (s *supervisor) prepare() (err error) {
-	if err = proc.BecomeSubreaper(); err != nil {
-		return err
-	}
-	s.signals = signals()
-	if s.alarm, err = newAlarm(); err != nil {
-		return err
-	}
 	if s.commands, err = commands(ControlFile); err != nil {
 		return err
 	}
