@@ -31,6 +31,7 @@ type Record struct {
 	Attempts     []Attempt    `json:"attempts,omitempty"`
 	Cancel       *Cancel      `json:"cancel,omitempty"`
 	Group        *GroupRecord `json:"group,omitempty"` // on the group's own key
+	Lease        *LeaseRecord `json:"lease,omitempty"` // of kind lease, once it has been given
 
 	QueuedAt  time.Time  `json:"queued_at"`
 	NotBefore *time.Time `json:"not_before,omitempty"` // backoff or begin: the epoch's lane message is due then

@@ -8,6 +8,9 @@ type Spec struct {
 	Project string            `json:"project,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
+	Kind  Kind   `json:"kind,omitempty"`  // "" runs a command; lease holds GPUs for somebody
+	Lease *Lease `json:"lease,omitempty"` // of kind lease
+
 	Command Command `json:"command,omitempty"`
 	Steps   []Step  `json:"steps,omitempty"`
 

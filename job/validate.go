@@ -42,6 +42,7 @@ func check(s Spec) problems {
 	var ps problems
 	s.checkUnbuilt(&ps)
 	s.checkNames(&ps)
+	s.checkLease(&ps)
 	s.checkCommand(&ps)
 	s.checkTasks(&ps)
 	s.checkResources(&ps)
@@ -128,6 +129,9 @@ func checkList(ps *problems, path string, list []string) {
 }
 
 func (s Spec) checkCommand(ps *problems) {
+	if s.IsLease() {
+		return // checkLease wants none
+	}
 	if len(s.Command) == 0 && len(s.Steps) == 0 {
 		ps.add("command", "is missing: what shall be run? For example command: [python, train.py]")
 		return

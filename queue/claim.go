@@ -16,7 +16,9 @@ type ControlKind string
 
 // The kinds of control events.
 const (
-	ControlCancel ControlKind = "cancel"
+	ControlCancel  ControlKind = "cancel"
+	ControlRelease ControlKind = "release" // of a lease: it has done its duty
+	ControlExtend  ControlKind = "extend"  // of a lease: it now lasts until Until
 )
 
 // ControlEvent is a wish about a running job, taken from its record.
@@ -24,6 +26,7 @@ type ControlEvent struct {
 	Kind   ControlKind
 	By     string
 	Reason string
+	Until  *time.Time // of ControlExtend; nil is without end
 }
 
 // ClaimState is what a worker's store keeps of a claim, so that its successor can resume it.
@@ -58,6 +61,7 @@ type Claim struct {
 	mu     sync.Mutex
 	rec    job.Record
 	told   bool // of the cancel
+	lease  leaseTold
 	ending bool
 }
 
@@ -270,5 +274,6 @@ func (c *Claim) look(ctx context.Context) error {
 		c.told = true
 		c.control <- ControlEvent{Kind: ControlCancel, By: rec.Cancel.By, Reason: rec.Cancel.Reason}
 	}
+	c.tellLease(rec.Lease)
 	return nil
 }

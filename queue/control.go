@@ -19,6 +19,7 @@ const (
 	verbHold    = "hold"
 	verbRelease = "release"
 	verbSet     = "set"
+	verbLease   = "lease"
 	verbDrain   = "drain"
 	verbUndrain = "undrain"
 )
@@ -29,6 +30,8 @@ type controlRequest struct {
 	Machine  string `json:"machine,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Priority *int   `json:"priority,omitempty"`
+
+	Lease *leaseWish `json:"lease,omitempty"` // of the verb lease
 }
 
 // controlAnswer is what comes back.
@@ -41,6 +44,7 @@ type controlAnswer struct {
 // The errors that keep their identity across the wire.
 var wireErrors = map[string]error{
 	"not_found": ErrNotFound, "final": ErrFinal, "not_allowed": ErrNotAllowed, "bad_request": ErrBadRequest,
+	"no_lease": ErrNoLease,
 }
 
 // ErrBadRequest: a control request that makes no sense.
@@ -149,6 +153,8 @@ func (q *Queue) control(ctx context.Context, verb, project, user string, r contr
 	switch verb {
 	case verbCancel:
 		return q.cancelJob(ctx, ref, job.Cancel{By: user, At: q.now().UTC(), Reason: r.Reason})
+	case verbLease:
+		return q.leaseDeed(ctx, ref, j, user, r)
 	}
 	return "", fmt.Errorf("%w: this version knows no %q", ErrBadRequest, verb)
 }

@@ -88,6 +88,7 @@ func (q *Queue) closeLost(j *job.Job, ref Ref, rec *job.Record) {
 	switch {
 	case rec.Cancel != nil:
 		q.closeRecord(j, ref, rec, job.Result{State: job.Cancelled, Reason: cancelReason(rec.Cancel)})
+	case q.closeLostLease(j, ref, rec):
 	case q.exhausted(rec):
 		q.closeRecord(j, ref, rec, job.Result{State: job.Dead, Reason: "system_attempts", Evidence: exhaustedText(rec)})
 	default:

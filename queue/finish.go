@@ -168,6 +168,8 @@ func (c *Claim) endInstead(rec *job.Record) bool {
 	switch {
 	case rec.Cancel != nil:
 		c.q.closeRecord(&c.Job, c.ref, rec, job.Result{State: job.Cancelled, Reason: cancelReason(rec.Cancel)})
+	case rec.Lease != nil && rec.Lease.Release != nil: // it was not to be given any more
+		c.q.closeRecord(&c.Job, c.ref, rec, job.Result{State: job.Cancelled, Reason: "released by " + rec.Lease.Release.By})
 	case c.q.exhausted(rec):
 		c.q.closeRecord(&c.Job, c.ref, rec, job.Result{State: job.Dead, Reason: "system_attempts", Evidence: exhaustedText(rec)})
 	default:

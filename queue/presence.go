@@ -38,6 +38,8 @@ type Machine struct {
 	Instance string            `json:"instance"`
 	Session  string            `json:"session,omitempty"`
 	Version  string            `json:"version"`
+	Boot     string            `json:"boot,omitempty"`      // boot id: who reads the same one is on the same machine
+	PIDSpace string            `json:"pid_space,omitempty"` // whose process numbers it sees
 	At       time.Time         `json:"at"`
 	Source   string            `json:"gpu_source,omitempty"`
 	GPUs     []GPU             `json:"gpus"`

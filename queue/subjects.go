@@ -47,6 +47,7 @@ const (
 	prefixUsage       = "berth.usage."
 	prefixControl     = "berth.ctl."     // berth.ctl.<verb>.<project>.<user>: requests, answered by any worker
 	prefixMachine     = "berth.machine." // berth.machine.<machine>.<verb>.<project>.<user>: requests to one worker
+	prefixLease       = "berth.lease."   // berth.lease.<machine>.<what>.<project>.<user>: questions to one worker about its GPUs
 	prefixNotify      = "berth.notify."  // berth.notify.<machine>.<instance>: core messages to one session; the record is the truth
 	prefixNotifyGroup = "berth.notify.group."
 
