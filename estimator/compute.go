@@ -215,8 +215,8 @@ func (c *computation) weightsWhy(n memory) string {
 		format = fmt.Sprintf("%s (%.3g bits), the rest %s", c.shard.quant.Name, c.shard.quant.Bits, format)
 	}
 	text := fmt.Sprintf("%.4g B parameters at %s", float64(c.m.Params())/1e9, format)
-	if n.why[0] != "" {
-		text = fmt.Sprintf("%.4g B parameters; %s", float64(c.m.Params())/1e9, n.why[0])
+	if n.weightsWhy != "" {
+		text = fmt.Sprintf("%.4g B parameters; %s", float64(c.m.Params())/1e9, n.weightsWhy)
 	}
 	var split []string
 	r := c.shard.rank

@@ -83,7 +83,7 @@ func TestEnginesRefuse(t *testing.T) {
 
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
-	sh := func(line string) job.Command { return job.ShellCommand(line) }
+	sh := job.ShellCommand
 	for _, c := range []struct {
 		command job.Command
 		gpus    int

@@ -55,7 +55,7 @@ func readLoad(s *settings, m *model.Model, engine launch.Program) (load, error) 
 	switch {
 	case read(&l.context, "max-model-len", "context-length", "max-seq-len", "context", "context-len"):
 		l.contextWhy = "as asked"
-	case inputAndOutput(s, &l, read):
+	case inputAndOutput(&l, read):
 		l.contextWhy = "input + output"
 	case m.MaxPositions > 0:
 		l.context, l.contextWhy = m.MaxPositions, "the config's longest"
@@ -88,7 +88,7 @@ func readLoad(s *settings, m *model.Model, engine launch.Program) (load, error) 
 	return l, readShare(s, &l)
 }
 
-func inputAndOutput(s *settings, l *load, read func(*int64, ...string) bool) bool {
+func inputAndOutput(l *load, read func(*int64, ...string) bool) bool {
 	var in, out int64
 	if !read(&in, "input-len", "prompt-len", "input-length") {
 		return false
@@ -131,7 +131,7 @@ func readShare(s *settings, l *load) error {
 type memory struct {
 	weights, kv, activations, gradients, optimizer, runtime float64
 	graphs                                                  float64 // the part of runtime outside the engine's share
-	why                                                     [6]string
+	weightsWhy                                              string  // when the plain words do not do
 }
 
 func (n memory) total() float64 {

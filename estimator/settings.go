@@ -12,10 +12,9 @@ import (
 // settings are what the job says about its run, from its own command line and from its parameters. The command line
 // is what really runs, so it wins; a value it leaves open comes from the parameters.
 type settings struct {
-	flags    launch.Flags
-	params   map[string]any    // by canonical name
-	spelled  map[string]string // canonical name -> as written
-	warnings []string
+	flags   launch.Flags
+	params  map[string]any    // by canonical name
+	spelled map[string]string // canonical name -> as written
 }
 
 func newSettings(flags launch.Flags, params map[string]any) *settings {

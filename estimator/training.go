@@ -167,7 +167,7 @@ func trainingMemory(s shard, t training) memory {
 			n.weights = held/replicas + 2*largestLayer(s)*s.bytesPerParam(held, p)
 			n.gradients, n.optimizer = n.gradients/replicas, n.optimizer/replicas
 		}
-		n.why[0] = fmt.Sprintf("the frozen model, and %.0f M adapter parameters (rank %d on all linear layers)", a/1e6, t.rank)
+		n.weightsWhy = fmt.Sprintf("the frozen model, and %.0f M adapter parameters (rank %d on all linear layers)", a/1e6, t.rank)
 	default:
 		t.modelStates(&n, s, p)
 	}
@@ -199,20 +199,20 @@ func (t training) modelStates(n *memory, s shard, p float64) {
 	switch {
 	case t.zero == 1 && replicas > 1:
 		n.weights, n.gradients, n.optimizer = 2*p, gradients, t.optimizer*p/replicas
-		n.why[0] = "ZeRO-1: 2 bytes a parameter"
+		n.weightsWhy = "ZeRO-1: 2 bytes a parameter"
 	case t.zero == 2 && replicas > 1:
 		n.weights, n.gradients, n.optimizer = 2*p, gradients, (t.optimizer+4)*p/replicas
-		n.why[0] = "ZeRO-2: 2 bytes a parameter"
+		n.weightsWhy = "ZeRO-2: 2 bytes a parameter"
 	case t.zero == 3 && replicas > 1:
 		n.weights = 4*largestLayer(s) + 2*p/replicas
 		n.gradients, n.optimizer = 4*p/replicas, t.optimizer*p/replicas
 		if s.rank.pp > 1 { // between micro batches of a pipeline nothing is sharded again
 			n.weights, n.gradients = n.weights+2*p, 4*p
 		}
-		n.why[0] = fmt.Sprintf("ZeRO-3: 4 bytes for each parameter of the largest layer, and 2 for each of the whole over %d ranks", t.replicas)
+		n.weightsWhy = fmt.Sprintf("ZeRO-3: 4 bytes for each parameter of the largest layer, and 2 for each of the whole over %d ranks", t.replicas)
 	default:
 		n.weights, n.gradients, n.optimizer = 2*p, gradients, t.optimizer*p
-		n.why[0] = "2 bytes a parameter"
+		n.weightsWhy = "2 bytes a parameter"
 	}
 }
 

@@ -19,7 +19,7 @@ type traits struct {
 	embedNorm bool
 	qk        qkNorm
 
-	qkvBias, outBias, mlpBias, headBias, kvNoBias bool
+	qkvBias, outBias, mlpBias, headBias bool
 
 	plain    bool // feed-forward of two matrices, not three
 	position bool // learned positions

@@ -61,7 +61,8 @@ func bert(f *fields) *Model {
 }
 
 func roberta(f *fields) *Model {
-	f.c = withField(f.c, "type_vocab_size", float64(f.or(1, "type_vocab_size")))
+	c := withField(f.c, "type_vocab_size", float64(f.or(1, "type_vocab_size")))
+	f.c = withField(c, "max_position_embeddings", float64(f.or(514, "max_position_embeddings"))) // two before the first
 	return bert(f)
 }
 

@@ -4,7 +4,10 @@ import "strings"
 
 // t5: relative positions kept once per stack, no biases, RMS norms; the newer ones have gated feed-forwards.
 func t5(f *fields) *Model {
-	m := &Model{Kind: Seq2Seq, Hidden: f.need("d_model", "hidden_size"), Layers: f.need("num_layers", "num_hidden_layers"), Heads: f.need("num_heads", "num_attention_heads"), Vocab: f.need("vocab_size")}
+	m := &Model{Kind: Seq2Seq, Hidden: f.need("d_model", "hidden_size"), Layers: f.count("num_layers"), Heads: f.need("num_heads", "num_attention_heads"), Vocab: f.need("vocab_size")}
+	if m.Layers == 0 { // a summary that counts the layers of both stacks
+		m.Layers = f.need("num_hidden_layers") / 2
+	}
 	m.Intermediate = f.need("d_ff", "intermediate_size")
 	inner := m.Heads * f.or(64, "d_kv")
 	decoders := f.or(m.Layers, "num_decoder_layers")
@@ -40,7 +43,7 @@ func t5(f *fields) *Model {
 // bart: two stacks with learned positions, tied to one embedding.
 func bart(f *fields) *Model {
 	m := &Model{Kind: Seq2Seq, Hidden: f.need("d_model", "hidden_size"), Vocab: f.need("vocab_size"), Tied: true}
-	enc, dec := f.need("encoder_layers", "num_hidden_layers"), f.need("decoder_layers", "num_hidden_layers")
+	enc, dec := readStacks(f)
 	ffEnc, ffDec := f.or(4*m.Hidden, "encoder_ffn_dim"), f.or(4*m.Hidden, "decoder_ffn_dim")
 	m.Heads = f.need("decoder_attention_heads", "num_attention_heads")
 	m.MaxPositions = f.or(1024, "max_position_embeddings")
@@ -58,15 +61,7 @@ func bart(f *fields) *Model {
 // whisper: convolutions over the spectrogram, then two stacks; keys carry no bias.
 func whisper(f *fields) *Model {
 	m := &Model{Kind: Seq2Seq, Hidden: f.need("d_model", "hidden_size"), Vocab: f.need("vocab_size"), Tied: true}
-	both := f.count("num_hidden_layers")
-	enc, dec := f.count("encoder_layers"), f.count("decoder_layers")
-	if enc == 0 || dec == 0 {
-		// a summary that counts the layers of both stacks
-		enc, dec = both/2, both-both/2
-	}
-	if enc == 0 || dec == 0 {
-		f.fail("%sencoder_layers is missing", f.prefix)
-	}
+	enc, dec := readStacks(f)
 	d := m.Hidden
 	m.Heads = f.need("decoder_attention_heads", "encoder_attention_heads", "num_attention_heads")
 	ffEnc, ffDec := f.or(4*d, "encoder_ffn_dim"), f.or(4*d, "decoder_ffn_dim")
@@ -76,7 +71,6 @@ func whisper(f *fields) *Model {
 	m.add(Embedding, false, m.Vocab*d)
 	m.add(Position, false, (f.or(1500, "max_source_positions")+m.MaxPositions)*d)
 	m.twoStacks(f, stacks{enc: enc, dec: dec, ffEnc: ffEnc, ffDec: ffDec})
-	m.add(Bias, true, -0)
 	for i := range m.Tensors {
 		if m.Tensors[i].Role == Bias {
 			m.Tensors[i].Count -= d * (enc + 2*dec)
@@ -93,6 +87,19 @@ func melBins(vocab int64) int64 {
 		return 128
 	}
 	return 80
+}
+
+// readStacks: the layers of encoder and decoder; a bare summary counts both in one number.
+func readStacks(f *fields) (enc, dec int64) {
+	enc, dec = f.count("encoder_layers"), f.count("decoder_layers")
+	if enc == 0 || dec == 0 {
+		both := f.count("num_hidden_layers")
+		enc, dec = both/2, both-both/2
+	}
+	if enc == 0 || dec == 0 {
+		f.fail("%sencoder_layers is missing", f.prefix)
+	}
+	return enc, dec
 }
 
 type stacks struct{ enc, dec, ffEnc, ffDec int64 }

@@ -21,7 +21,6 @@ func vit(f *fields) *Model {
 	m.add(Position, false, (patches+2)*h) // positions of the patches and the class token, and that token
 	m.block(m.Layers, h, m.Intermediate, Attention)
 	if !f.flag(true, "qkv_bias") {
-		m.add(Bias, true, 0)
 		for i := range m.Tensors {
 			if m.Tensors[i].Role == Bias {
 				m.Tensors[i].Count -= 3 * h * m.Layers
