@@ -3,6 +3,7 @@
 package nvml_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quick are limits that a test can wait for, with room for a loaded machine.
+// patient are limits that a loaded machine keeps too.
+func patient(m *fakenvml.Machine) nvml.Options {
+	opts := quick(m)
+	opts.Suspect, opts.Unreadable = time.Minute, 2*time.Minute
+	return opts
+}
+
+// quick are limits that a test can wait for, where silence is what it is about.
 func quick(m *fakenvml.Machine) nvml.Options {
 	return nvml.Options{
 		Library: m.Library, Suspect: 400 * time.Millisecond, Unreadable: 3 * time.Second,
@@ -30,7 +38,12 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) *conformance.Machine {
 		m := fakenvml.New(t, 2)
 		return &conformance.Machine{
-			Open: func() (telemetry.Source, error) { return nvml.Open(t.Context(), quick(m)) },
+			Open: func() (telemetry.Source, error) {
+				if strings.HasSuffix(t.Name(), "/Hang") {
+					return nvml.Open(t.Context(), quick(m))
+				}
+				return nvml.Open(t.Context(), patient(m))
+			},
 			Hold: func(gpu, pid int, mb int64) {
 				m.GPU(gpu).Processes(fakenvml.Process{PID: pid, MemoryMB: max(mb, 512), SM: 40})
 			},

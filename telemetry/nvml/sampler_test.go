@@ -21,7 +21,7 @@ func TestRunSeenThroughSampler(t *testing.T) {
 		fakenvml.Process{PID: os.Getpid(), MemoryMB: 6000, SM: 45},
 		fakenvml.Process{PID: os.Getppid(), MemoryMB: 1000, SM: 5},
 	)
-	src := open(t, quick(m))
+	src := open(t, patient(m))
 	s := telemetry.NewSampler(src, telemetry.SamplerOptions{
 		BusyPeriod: 100 * time.Millisecond,
 		Attribute: func(pid int) string {

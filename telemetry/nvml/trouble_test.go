@@ -76,7 +76,7 @@ func TestEveryGauge(t *testing.T) {
 		fakenvml.Process{PID: os.Getpid(), MemoryMB: 4096, SM: 80},
 		fakenvml.Process{PID: 1, MemoryMB: -1, Kind: 'G', SM: -1},
 	)
-	r := take(t, open(t, quick(m))).Readings[0]
+	r := take(t, open(t, patient(m))).Readings[0]
 	for _, c := range []struct {
 		what string
 		got  *float64
@@ -138,7 +138,7 @@ func TestMissingFunctions(t *testing.T) {
 			m := fakenvml.New(t, 1, group...)
 			m.GPU(0).Set("throttle", "4")
 			m.GPU(0).Processes(fakenvml.Process{PID: os.Getpid(), MemoryMB: 1000})
-			snap := take(t, open(t, quick(m)))
+			snap := take(t, open(t, patient(m)))
 			r := snap.Readings[0]
 			if !healthy(snap) || r.Err != "" || r.MemoryTotalMB == nil || !r.ProcessesKnown || len(r.Processes) != 1 {
 				t.Errorf("%s: %+v", snap.Err, r)
@@ -152,7 +152,7 @@ func TestMissingFunctions(t *testing.T) {
 	}
 	t.Run("all of them", func(t *testing.T) {
 		t.Parallel()
-		snap := take(t, open(t, quick(fakenvml.New(t, 1, names...))))
+		snap := take(t, open(t, patient(fakenvml.New(t, 1, names...))))
 		if !healthy(snap) || snap.Readings[0].MemoryTotalMB == nil || snap.Readings[0].PowerW != nil {
 			t.Errorf("%+v", snap)
 		}
@@ -246,9 +246,7 @@ func TestSilentProbeIsKilledAndReplaced(t *testing.T) {
 func TestOneGPUHangs(t *testing.T) {
 	t.Parallel()
 	m := fakenvml.New(t, 3)
-	opts := quick(m)
-	opts.Suspect = 5 * time.Second // the device's own limit is under test, not the library's
-	src := open(t, opts)
+	src := open(t, patient(m)) // the device's own limit is under test, not the library's
 	take(t, src)
 	m.GPU(1).Hang(true)
 	snap := until(t, src, "GPU 1 hangs", func(s telemetry.Snapshot) bool { return s.Readings[1].Err != "" })
@@ -280,7 +278,7 @@ func TestFaultStates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := fakenvml.New(t, 1)
-			src := open(t, quick(m))
+			src := open(t, patient(m))
 			take(t, src)
 			m.GPU(0).Set(c.attr, c.value)
 			f := take(t, src).Readings[0].Fault
@@ -294,7 +292,7 @@ func TestFaultStates(t *testing.T) {
 func TestUnknownErrorCostsReadingsOnly(t *testing.T) {
 	t.Parallel()
 	m := fakenvml.New(t, 2)
-	src := open(t, quick(m))
+	src := open(t, patient(m))
 	m.GPU(0).Set("ret", "999")
 	snap := take(t, src)
 	if r := snap.Readings[0]; r.Err == "" || r.Fault != nil || r.MemoryFreeMB != nil {
@@ -325,7 +323,7 @@ func TestDriverUpgraded(t *testing.T) {
 func TestMachineChangesWhileRunning(t *testing.T) {
 	t.Parallel()
 	m := fakenvml.New(t, 2)
-	src := open(t, quick(m))
+	src := open(t, patient(m))
 	take(t, src)
 	m.GPU(0).Set("uuid", "GPU-00000000-another-card")
 	until(t, src, "the other card", func(s telemetry.Snapshot) bool { return s.Devices[0].UUID == "GPU-00000000-another-card" })
@@ -336,7 +334,7 @@ func TestMachineChangesWhileRunning(t *testing.T) {
 func TestEventThatNamesNoGPU(t *testing.T) {
 	t.Parallel()
 	m := fakenvml.New(t, 2)
-	src := open(t, quick(m))
+	src := open(t, patient(m))
 	m.XID(-1, 79)
 	select {
 	case f := <-src.Faults():
@@ -354,7 +352,7 @@ func TestMIG(t *testing.T) {
 	first := m.GPU(0).MIG(0, 9856)
 	m.GPU(0).MIG(2, 4864)
 	first.Processes(fakenvml.Process{PID: os.Getpid(), MemoryMB: 100})
-	src := open(t, quick(m))
+	src := open(t, patient(m))
 	snap := take(t, src)
 	if len(snap.Devices) != 3 {
 		t.Fatalf("%+v", snap.Devices)
