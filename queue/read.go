@@ -194,6 +194,7 @@ func (q *Queue) streamState(ctx context.Context, stream, filter string) (jetstre
 	if err != nil {
 		return jetstream.StreamState{}, fmt.Errorf("%s: %w", stream, err)
 	}
+	info.State.FirstSeq = max(info.State.FirstSeq, 1) // 0 in a stream that never had a message
 	return info.State, nil
 }
 
