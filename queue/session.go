@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -125,10 +124,8 @@ func (s *Session) Close(ctx context.Context) error {
 	if held > 0 || s.IsLost() {
 		return nil
 	}
-	m := newMsg("$KV."+BucketSessions+"."+s.id, nil)
-	m.Header.Set(headerKVOp, "DEL")
-	m.Header.Set(headerTTL, "60") // the marker need not stay
-	if _, err := s.q.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(rev)); err != nil && !isWrongLast(err) {
+	err := s.q.deleteKey(ctx, BucketSessions, s.id, rev)
+	if err != nil && !errors.Is(err, errConflict) {
 		return fmt.Errorf("close session %s: %w", s.id, err)
 	}
 	return nil
