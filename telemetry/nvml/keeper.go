@@ -109,9 +109,7 @@ func (s *Source) greet(probe *process, h hello) error {
 	if len(h.Devices) == 0 && len(s.devices) == 0 {
 		return telemetry.ErrNoGPU
 	}
-	if len(s.devices) == 0 {
-		s.devices = h.Devices
-	}
+	s.devices = h.Devices // what is missing now is lost: the sampler knows what there was
 	s.probe, s.trouble = probe, ""
 	close(s.up)
 	return nil
@@ -134,6 +132,9 @@ func (s *Source) heard(a answer) {
 		return
 	}
 	q.watch.Stop()
+	if a.Snapshot.Devices == nil {
+		a.Snapshot.Devices = s.devices
+	}
 	q.answer = a.Snapshot
 	s.devices, s.libraryTime = a.Snapshot.Devices, time.Duration(a.Library)
 	s.pending, s.silentSince = nil, time.Time{}

@@ -19,6 +19,7 @@ type reader struct {
 	devices  []*device
 	known    atomic.Pointer[[]*device] // the same, for the goroutine of events
 	count    int
+	renewed  bool // enumerated since the list was last said
 	problems []string
 	library  atomic.Int64 // nanoseconds in the library for the snapshot under way
 }
@@ -41,7 +42,7 @@ func (r *reader) enumerate() error {
 	for _, d := range r.devices {
 		before[d.Index] = append(before[d.Index], d)
 	}
-	r.devices, r.problems, r.count = nil, nil, count
+	r.devices, r.problems, r.count, r.renewed = nil, nil, count, true
 	for i := range count {
 		found, err := r.lib.open(i)
 		if errors.Is(err, errStale) {

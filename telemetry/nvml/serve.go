@@ -68,6 +68,7 @@ func serve(asked <-chan request, say func(answer), path string) {
 		say(answer{Hello: &hello{Err: err.Error()}})
 		return
 	}
+	r.renewed = false
 	set := lib.register(r) // before hello: who has been greeted may count on events
 	say(answer{Hello: &hello{Driver: lib.driver, Devices: r.list(), Missing: lib.missing, Problems: r.problems}})
 	if set != nil {
@@ -78,6 +79,10 @@ func serve(asked <-chan request, say func(answer), path string) {
 		if err != nil {
 			fatal(err)
 		}
+		if !r.renewed {
+			snap.Devices = nil // as in the hello, or the last answer that had any
+		}
+		r.renewed = false
 		say(answer{ID: q.ID, Snapshot: &snap, Library: r.library.Load()})
 	}
 }

@@ -11,7 +11,7 @@ type request struct {
 type answer struct {
 	ID       uint64              `json:"id,omitempty"`
 	Hello    *hello              `json:"hello,omitempty"`
-	Snapshot *telemetry.Snapshot `json:"snapshot,omitempty"`
+	Snapshot *telemetry.Snapshot `json:"snapshot,omitempty"` // without devices when they are as last said
 	Fault    *telemetry.Fault    `json:"fault,omitempty"`
 	Library  int64               `json:"library_ns,omitempty"` // time spent in the library for this snapshot
 }
