@@ -60,6 +60,27 @@ func (p *Pool) refusedBy(look func(c *card, v *verdict) bool, n int) []cardRefus
 	return refused
 }
 
+// Suitable lists the cards in service that could serve the requirements if they were free; fewer than it needs when the
+// machine cannot.
+func (p *Pool) Suitable(req job.Requirements) ([]string, error) {
+	w, err := newWish(Request{Req: req}, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.everMachine(&w); err != nil {
+		return nil, err
+	}
+	var uuids []string
+	for _, c := range p.cards {
+		if c.quarantined == "" && p.ever(c, &w, nil) {
+			uuids = append(uuids, c.device.UUID)
+		}
+	}
+	return uuids, nil
+}
+
 func (p *Pool) keys() string {
 	const shown = 16
 	var keys []string
@@ -78,13 +99,13 @@ func (p *Pool) keys() string {
 func (p *Pool) Room(req job.Requirements, now time.Time) (float64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, score, err := p.place(req, p.at(now))
+	_, score, err := p.place(Request{Req: req}, p.at(now))
 	return score, err
 }
 
 // place is the cards that the requirements would get, and their score.
-func (p *Pool) place(req job.Requirements, now time.Time) ([]*card, float64, error) {
-	w, err := newWish(Request{Req: req}, now)
+func (p *Pool) place(r Request, now time.Time) ([]*card, float64, error) {
+	w, err := newWish(r, now)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -109,10 +130,15 @@ const cpuJobOnGPUMachine = 3
 
 // Bid is Room with the priority at which this machine should ask for such a job.
 func (p *Pool) Bid(req job.Requirements, now time.Time) (Bid, error) {
+	return p.BidFor(Request{Req: req, Now: now})
+}
+
+// BidFor is Bid for a request that avoids or excludes some cards.
+func (p *Pool) BidFor(r Request) (Bid, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now = p.at(now)
-	chosen, score, err := p.place(req, now)
+	req, now := r.Req, p.at(r.Now)
+	chosen, score, err := p.place(r, now)
 	if err != nil {
 		return Bid{}, err
 	}

@@ -69,6 +69,13 @@ func (p *Pool) Changed() <-chan struct{} {
 	return p.changed
 }
 
+// Nudge wakes those who wait for Changed: what they would ask for has changed elsewhere.
+func (p *Pool) Nudge() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal()
+}
+
 func (p *Pool) signal() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -38,7 +38,7 @@ func (w *Worker) handOn(ctx context.Context, l runner.Lost) {
 	if err == nil {
 		var claim *queue.Claim
 		if claim, err = w.cfg.Queue.Resume(ctx, w.session(), n.Claim); err == nil {
-			err = claim.Requeue(ctx, job.Attempt{Outcome: job.OutcomeMachineLost, Reason: l.Why}, queue.Requeue{Why: l.Why})
+			err = handOnJob(ctx, claim, l.Why)
 		}
 	}
 	if err != nil {
@@ -47,6 +47,14 @@ func (w *Worker) handOn(ctx context.Context, l runner.Lost) {
 	if err := l.Remove(); err != nil {
 		w.log.Warn("run_folder_kept", "run", l.ID, "err", err)
 	}
+}
+
+// handOnJob queues the job again; a lease that was given is not given again.
+func handOnJob(ctx context.Context, claim *queue.Claim, why string) error {
+	if l := claim.Record().Lease; l != nil && l.HeldAt != nil {
+		return claim.Finish(ctx, job.Result{Outcome: job.OutcomeMachineLost, State: job.Failed, Reason: why})
+	}
+	return claim.Requeue(ctx, job.Attempt{Outcome: job.OutcomeMachineLost, Reason: why}, queue.Requeue{Why: why})
 }
 
 // adoptRun takes up one run: its claim under the new session, its place in the books. What cannot be taken up is

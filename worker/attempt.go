@@ -34,6 +34,9 @@ type attempt struct {
 
 func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }
 
+// startedAt is when the run began.
+func (a *attempt) startedAt() time.Time { return a.handle.StartedAt() }
+
 // attempt runs a delivered job that has its place: rows 8 to 13 of docs/life-of-a-job.md.
 func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 	log := w.log.With("job", d.Ref().String(), "attempt", d.Attempts()+1)
@@ -47,6 +50,11 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 		id: claim.RunID(), project: claim.Job.Project, claim: claim, alloc: alloc,
 		log: log, faults: make(chan telemetry.Fault, 8),
 	}
+	if why := nobodyWaits(a.spec()); why != "" {
+		w.settled(a, claim.Finish(w.background, job.Result{Outcome: job.OutcomeCancelled, Reason: why}), job.OutcomeCancelled, why)
+		w.release(alloc)
+		return
+	}
 	a.handle, err = w.start(a)
 	if err != nil {
 		log.Warn("not_started", "err", err)
@@ -55,6 +63,9 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 		return
 	}
 	log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
+	if a.spec().IsLease() {
+		w.give(a)
+	}
 	w.see(a)
 }
 
@@ -92,6 +103,9 @@ func (w *Worker) start(a *attempt) (*runner.Handle, error) {
 
 // runFor is the run of a claimed job on its devices.
 func (w *Worker) runFor(a *attempt) (runner.Run, error) {
+	if a.spec().IsLease() {
+		return w.leaseRun(a), nil
+	}
 	j, ref := a.claim.Job, a.claim.Ref()
 	checkpoint, err := w.store.CheckpointDir(ref.String())
 	if err != nil {
@@ -175,6 +189,10 @@ func (w *Worker) conclude(a *attempt, e end) {
 	w.countUsage(a, result.RunSeconds)
 	verdict := Verdict{result.Outcome, result.Reason, result.Evidence}
 	w.afterwards(a, verdict)
+	if a.given() {
+		w.concludeLease(a, result)
+		return
+	}
 	if verdict.Outcome == job.OutcomeInterrupted {
 		w.settled(a, a.claim.Return(w.background, 0, verdict.Reason), verdict.Outcome, verdict.Reason)
 		return

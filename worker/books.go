@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -43,7 +42,7 @@ func (b *runBooks) each(see func(*attempt)) {
 // owner is the run a process belongs to; "" for none.
 func (b *runBooks) owner(pid int) (run string) {
 	b.each(func(a *attempt) {
-		if run == "" && slices.Contains(a.handle.PIDs(), pid) {
+		if run == "" && a.has(pid) {
 			run = a.id
 		}
 	})

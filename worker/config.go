@@ -48,6 +48,8 @@ type Config struct {
 	LogCap      int64         // bytes of output kept of one run; 1 GiB
 	// RestoreAfter is how long a quarantined GPU must have been quiet before it is tested and may come back; 5 min.
 	RestoreAfter time.Duration
+	// ReserveAfter is how long a job of several GPUs waits before a machine drains towards it; 1 min.
+	ReserveAfter time.Duration
 
 	Logger *slog.Logger // none: silent
 	Now    func() time.Time
@@ -72,6 +74,7 @@ const (
 	DefaultGrace        = 30 * time.Second
 	DefaultSampleEvery  = time.Second
 	DefaultRestoreAfter = 5 * time.Minute
+	DefaultReserveAfter = time.Minute
 )
 
 func (c Config) withDefaults() Config {
@@ -80,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SampleEvery <= 0 {
 		c.SampleEvery = DefaultSampleEvery
+	}
+	if c.ReserveAfter <= 0 {
+		c.ReserveAfter = DefaultReserveAfter
 	}
 	if c.RestoreAfter <= 0 {
 		c.RestoreAfter = DefaultRestoreAfter

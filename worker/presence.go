@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthq/berth/gpuslots"
 	"github.com/berthq/berth/queue"
+	"github.com/berthq/berth/runner/proc"
 	"github.com/berthq/berth/telemetry"
 )
 
@@ -54,7 +55,7 @@ func (w *Worker) machine() queue.Machine {
 	snap, _ := w.sampler.Latest()
 	m := queue.Machine{
 		Name: w.cfg.Machine, Instance: w.instance, Session: w.session().ID(), Version: w.cfg.Version, At: now.UTC(),
-		Source: w.source.Name(), CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
+		Boot: proc.BootID(), PIDSpace: proc.PIDSpace(), Source: w.source.Name(), CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
 		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{},
 	}
 	on := map[string][]string{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berthq/berth/gpuslots"
@@ -68,10 +69,34 @@ func (w *Worker) wants(now time.Time) []queue.Want {
 		return nil
 	}
 	lanes := w.cfg.Queue.Lanes()
-	if len(w.cfg.Projects) > 0 {
-		lanes = onlyProjects(lanes, w.cfg.Projects)
+	lanes = slices.DeleteFunc(lanes, func(l queue.LaneInfo) bool { return !w.serves(l.Lane.Project) })
+	first, others := w.reservedFirst(lanes, now)
+	room := w.room(now)
+	return append(Pick(first, nil, room), Pick(others, w.shares.now(w), room)...)
+}
+
+// reservedFirst puts the lane of the job this machine has reserved GPUs for before all others, and leaves out those
+// that must not have these GPUs.
+func (w *Worker) reservedFirst(lanes []queue.LaneInfo, now time.Time) (first, others []queue.LaneInfo) {
+	for _, l := range lanes {
+		exclude, reserved := w.mayAsk(l.Lane, now)
+		switch {
+		case reserved:
+			first = append(first, l)
+		case exclude == nil:
+			others = append(others, l)
+		default:
+			if _, err := w.pool.BidFor(gpuslots.Request{Req: l.Shape.Requirements, Now: now, Exclude: exclude}); err == nil {
+				others = append(others, l)
+			}
+		}
 	}
-	return Pick(lanes, w.shares.now(w), func(r job.Requirements) (int, bool) {
+	return first, others
+}
+
+// room is the pool's answer for a shape, with the priority of this machine's pull.
+func (w *Worker) room(now time.Time) Room {
+	return func(r job.Requirements) (int, bool) {
 		bid, err := w.pool.Bid(r, now)
 		switch {
 		case err != nil:
@@ -80,19 +105,12 @@ func (w *Worker) wants(now time.Time) []queue.Want {
 			return 0, true
 		}
 		return bid.Priority, true
-	})
+	}
 }
 
-func onlyProjects(lanes []queue.LaneInfo, projects []string) []queue.LaneInfo {
-	var mine []queue.LaneInfo
-	for _, l := range lanes {
-		for _, p := range projects {
-			if l.Lane.Project == p {
-				mine = append(mine, l)
-			}
-		}
-	}
-	return mine
+// serves reports whether this worker takes jobs of a project.
+func (w *Worker) serves(project string) bool {
+	return len(w.cfg.Projects) == 0 || slices.Contains(w.cfg.Projects, project)
 }
 
 // A job that found no room though its lane had some differs from its shape in the exact numbers: it is looked at again
@@ -104,7 +122,12 @@ func (w *Worker) take(ctx context.Context, d *queue.Delivery) {
 	alloc, err := w.grant(ctx, d)
 	if err != nil {
 		w.log.Debug("no_room", "job", d.Ref().String(), "err", err)
-		if err := d.Return(ctx, noRoomPause, err.Error()); err != nil {
+		delay := noRoomPause
+		if w.reserved.isHeld() { // another machine may have it at once
+			w.closeLane(d.Lane, w.cfg.Now())
+			delay = 0
+		}
+		if err := d.Return(ctx, delay, err.Error()); err != nil {
 			w.log.Warn("return_failed", "job", d.Ref().String(), "err", err)
 		}
 		return
@@ -122,10 +145,11 @@ func (w *Worker) grant(ctx context.Context, d *queue.Delivery) (*gpuslots.Alloca
 		w.pool.Observe(snap, w.cfg.Now())
 	}
 	return w.pool.TryAcquire(gpuslots.Request{
-		Holder: fmt.Sprintf("%s.%d", d.Ref(), d.Attempts()+1),
-		Req:    d.Requirements,
-		Now:    w.cfg.Now(),
-		Avoid:  hurt(d.Record),
+		Holder:  fmt.Sprintf("%s.%d", d.Ref(), d.Attempts()+1),
+		Req:     d.Requirements,
+		Now:     w.cfg.Now(),
+		Avoid:   hurt(d.Record),
+		Exclude: w.placeFor(d.Lane, time.Duration(d.Job.Spec.TimeLimit), w.cfg.Now()),
 	})
 }
 

@@ -70,6 +70,8 @@ func (w *Worker) obey(a *attempt, event queue.ControlEvent) {
 	case queue.ControlCancel:
 		a.log.Info("run_cancelled", "by", event.By)
 		a.stop(runner.Cancelled, "cancelled by "+event.By)
+	case queue.ControlRelease, queue.ControlExtend:
+		w.obeyLease(a, event)
 	default:
 		a.log.Warn("unknown_control", "kind", event.Kind)
 	}

@@ -39,6 +39,7 @@ type Worker struct {
 	dirt     dirtBooks
 	sick     sickBooks
 	shares   shareBooks
+	reserved reservation
 	news     chan struct{} // something others should hear soon
 
 	healthNews chan struct{} // a GPU left service or came back
@@ -205,8 +206,10 @@ func (w *Worker) sessionLife(claimCtx context.Context, first bool) error {
 	heard, unheard := context.WithCancel(w.background) // also while a drain takes its time
 	var g sync.WaitGroup
 	g.Go(func() { w.control(heard) })
+	g.Go(func() { w.lend(heard) })
 	g.Go(func() { w.announce(heard) })
 	g.Go(func() { w.keepHistory(heard) })
+	g.Go(func() { w.keepReservation(heard) })
 	err = w.takeJobs(claimCtx, first)
 	w.leave(claimCtx, err)
 	unheard()
@@ -307,7 +310,7 @@ func (w *Worker) runOf(pid int) string {
 func (w *Worker) holders() map[string][]int {
 	held := map[string][]int{}
 	w.runs.each(func(a *attempt) {
-		pids := a.handle.PIDs()
+		pids := a.pids()
 		for _, d := range a.devices() {
 			held[d.UUID] = append(held[d.UUID], pids...)
 		}
