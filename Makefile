@@ -42,7 +42,7 @@ FUZZTIME ?= 20s
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@set -e; for p in $$(go list ./...); do \
 	  for f in $$(go test -list '^Fuzz' $$p 2>/dev/null | grep '^Fuzz'); do \
-	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; done; done
+	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; done; done
 
 .PHONY: bench
 bench: ## benchmarks: ratios to a bare path, measured in one run
