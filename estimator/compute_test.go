@@ -342,3 +342,23 @@ func FuzzEstimate(f *testing.F) {
 		}
 	})
 }
+
+func TestAnswersWarn(t *testing.T) {
+	t.Parallel()
+	two := job.Resources{GPUs: job.CountOf(2)}
+	for says, s := range map[string]job.Spec{
+		"vLLM starts on 4 GPUs":                            {Command: job.Command{"vllm", "serve", "m", "-tp", "4"}, Resources: two},
+		"taken all the same":                               {Command: job.Command{"vllm", "serve", "m", "-tp", "4", "-dcp", "3"}, Resources: two},
+		"tensor_parallel_size is not a name of the autotu": autoSpec("m", map[string]any{"tensor_parallel_size": 4}),
+		"one process for each GPU":                         {Command: job.Command{"torchrun", "--nproc_per_node=gpu", "t.py"}},
+		"you ask for 1000":                                 {Command: job.Command{"vllm", "serve", "Qwen/Qwen3-4B"}, Resources: job.Resources{GPUMemory: job.MemoryOf(1000)}},
+		"90 % of whatever card":                            {Command: job.Command{"vllm", "serve", "Qwen/Qwen3-4B"}, Resources: job.Resources{Share: job.Shared}},
+		"starts 2 launches":                                {Command: job.ShellCommand("vllm serve a -tp 1 & vllm serve b -tp 2")},
+		"does not divide the 4 processes":                  {Command: job.Command{"torchrun", "--nproc_per_node=4", "t.py", "--tp-size", "3"}},
+	} {
+		a, err := Estimate(s, Options{})
+		if err != nil || !strings.Contains(strings.Join(a.Warnings, "; "), says) {
+			t.Errorf("%q is not said: %q, %v", says, a.Warnings, err)
+		}
+	}
+}

@@ -39,48 +39,6 @@ func parameters(spec job.Spec, point map[string]any) map[string]any {
 	return params
 }
 
-// lines are the launches in the job's command and steps, their config files joined.
-func lines(spec job.Spec, params map[string]any, opts Options, warn func(string, ...any)) ([]launch.Line, error) {
-	vars := map[string]string{}
-	for name, value := range spec.Env {
-		if value != nil {
-			vars[name] = *value
-		}
-	}
-	commands := [][]string{spec.Command}
-	for _, s := range spec.Steps {
-		commands = append(commands, s.Command)
-	}
-	var found []launch.Line
-	for _, argv := range commands {
-		found = append(found, launch.Parse(substitute(argv, params), vars)...)
-	}
-	for i := range found {
-		if err := joinFiles(&found[i], opts, warn); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-func joinFiles(line *launch.Line, opts Options, warn func(string, ...any)) error {
-	for _, path := range line.ConfigFiles() {
-		if opts.EngineFile == nil {
-			warn("%s: the config file %s was not read; its flags are not counted", engineTitle(line.Program), path)
-			continue
-		}
-		data, err := opts.EngineFile(path)
-		if err != nil {
-			warn("%s: the config file %s could not be read (%v); its flags are not counted", engineTitle(line.Program), path, err)
-			continue
-		}
-		if err := line.Join(data); err != nil {
-			return fmt.Errorf("%s %s: %w", engineTitle(line.Program), path, err)
-		}
-	}
-	return nil
-}
-
 // substitute fills {{.tp_size}} and its like from the parameters; a list gives its largest number. What is filled
 // at run time ({{.JobID}}) stays.
 func substitute(argv []string, params map[string]any) []string {
@@ -151,17 +109,10 @@ func makePlan(spec job.Spec, opts Options) (*plan, error) {
 	default:
 		p.method, p.why = MethodDefault, "no GPU asked for (resources.gpus, model, parameters, engine and steps are absent)"
 	}
-	if err == nil && len(found) > 1 {
-		p.warnf("the command starts %d launches; the figures are for the widest", len(found))
+	if err == nil && ok && len(found) > 1 {
+		p.addBeside(found)
 	}
 	return p, err
-}
-
-// scriptFlags are what a launched script is told: its own flags, and what the launcher's config files say.
-func scriptFlags(line launch.Line) launch.Flags {
-	flags := maps.Clone(line.Flags)
-	maps.Copy(flags, line.ScriptFlags())
-	return flags
 }
 
 // plainEngines are programs without parallel arithmetic of their own: the rule counts their GPUs.
@@ -175,32 +126,6 @@ func namedEngine(name string) (launch.Program, error) {
 		return engine, nil
 	}
 	return "", fmt.Errorf("engine: %q is not known; one of vllm, sglang, tensorrt-llm, transformers is needed", clip(name, 60))
-}
-
-// widest is the launch that asks for most, among those of the engine when the spec names one.
-func widest(found []launch.Line, engine launch.Program) (launch.Line, bool) {
-	if len(found) == 1 && (engine == "" || found[0].Program == engine) {
-		return found[0], true
-	}
-	var best launch.Line
-	most := -1
-	for _, line := range found {
-		if engine != "" && line.Program != engine {
-			continue
-		}
-		n := 0
-		if line.Program.Engine() {
-			if w, err := engineWorld(line.Program, newSettings(line.Flags, nil)); err == nil {
-				n = w.gpus
-			}
-		} else if w, _, err := launcherWorld(line); err == nil {
-			n = w.gpus
-		}
-		if n > most {
-			best, most = line, n
-		}
-	}
-	return best, most >= 0
 }
 
 func modelName(spec job.Spec, line launch.Line, s *settings) string {
