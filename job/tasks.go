@@ -88,7 +88,8 @@ func excluded(params map[string]any, exclusions []map[string]any) bool {
 	})
 }
 
-// ParamText is a parameter as it appears in a command: numbers without exponent, 2 and 2.0 alike.
+// ParamText is a parameter as it appears in a command: numbers without exponent, 2 and 2.0 alike, lists and maps as
+// JSON.
 func ParamText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -100,6 +101,12 @@ func ParamText(v any) string {
 			return ParamText(f)
 		}
 		return v.String()
+	case nil:
+		return ""
+	case []any, map[string]any:
+		if b, err := json.Marshal(v); err == nil {
+			return string(b)
+		}
 	}
 	return fmt.Sprint(v)
 }

@@ -1,14 +1,10 @@
 package runner
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/telemetry"
 )
 
@@ -20,7 +16,7 @@ type Words map[string]string
 func WordsOf(devices []telemetry.Device, ids IDs) Words {
 	w := Words{}
 	for key, value := range ids.Params {
-		w[strings.ReplaceAll(key, "-", "_")] = text(value)
+		w[strings.ReplaceAll(key, "-", "_")] = job.ParamText(value)
 	}
 	w["JobID"], w["Attempt"] = ids.JobID, strconv.Itoa(ids.Attempt)
 	if ids.ArrayIndex != nil {
@@ -35,46 +31,11 @@ func WordsOf(devices []telemetry.Device, ids IDs) Words {
 	return w
 }
 
-// word is "{{.name}}", with a backslash before it to be left as it stands.
-var word = regexp.MustCompile(`\\?\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
-
-// Expand puts the words into a command. Other braces are the command's own business; \{{.x}} stays {{.x}}.
+// Expand puts the words into a command. A word that this run does not have is the job's mistake: a [*StartError].
 func Expand(command []string, words Words) ([]string, error) {
-	var unknown []string
-	expanded := make([]string, len(command))
-	for i, arg := range command {
-		expanded[i] = word.ReplaceAllStringFunc(arg, func(found string) string {
-			if rest, escaped := strings.CutPrefix(found, `\`); escaped {
-				return rest
-			}
-			name := word.FindStringSubmatch(found)[1]
-			value, ok := words[name]
-			if !ok {
-				unknown = append(unknown, found)
-			}
-			return value
-		})
-	}
-	if len(unknown) == 0 {
-		return expanded, nil
-	}
-	return nil, &StartError{Code: 126, Reason: fmt.Sprintf("the command uses %s, which this job does not have (it has .%s)",
-		strings.Join(unknown, ", "), strings.Join(slices.Sorted(maps.Keys(words)), " ."))}
-}
-
-// text is a parameter as a person would write it on a command line.
-func text(value any) string {
-	switch v := value.(type) {
-	case string:
-		return v
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case nil:
-		return ""
-	}
-	b, err := json.Marshal(value)
+	expanded, err := job.Command(command).Render(words)
 	if err != nil {
-		return fmt.Sprint(value)
+		return nil, &StartError{Code: 126, Reason: "the command cannot be filled in: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
-	return string(b)
+	return expanded, nil
 }

@@ -78,7 +78,7 @@ func TestExpandUnknown(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Fatalf("got %v, want a refusal", err)
 	}
-	for _, word := range []string{"{{.GPUIndex}}", "{{.tp_sise}}", ".tp_size", ".JobID"} {
+	for _, word := range []string{"{{.GPUIndex}}", "{{.tp_sise}}", "`tp_size`"} {
 		if !strings.Contains(refused.Reason, word) {
 			t.Errorf("%q does not name %s", refused.Reason, word)
 		}

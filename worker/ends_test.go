@@ -46,7 +46,6 @@ func TestEndings(t *testing.T) {
 		{"time limit", job.Requirements{}, func(s *job.Spec) { s.TimeLimit = job.Duration(300 * time.Millisecond) }, []string{"hang"}, job.TimedOut, "time limit", 1},
 		{"missing workdir", job.Requirements{}, func(s *job.Spec) { s.Workdir = "/no/such/folder" }, []string{"exit=0"}, job.Failed, "/no/such/folder", 1},
 		{"missing command", job.Requirements{}, func(s *job.Spec) { s.Command = job.Command{"no-such-program-7"} }, nil, job.Failed, "no-such-program-7", 1},
-		{"unknown word", job.Requirements{}, func(s *job.Spec) { s.Command = job.Command{"echo", "{{.Nonsense}}"} }, nil, job.Failed, "Nonsense", 1},
 		{"gpu out of memory", gpu, nil, []string{"err=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 GiB", "exit=1"}, job.OOMGPU, "memory was full", 1},
 		{"retry until it works", job.Requirements{}, func(s *job.Spec) {
 			mark := filepath.Join(t.TempDir(), "tried")
