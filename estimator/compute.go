@@ -197,7 +197,7 @@ func (c *computation) terms(n memory, b *Breakdown) []Term {
 			kv = "no cache in this architecture"
 		}
 		terms = append(terms, Term{"kv_cache", b.KVCacheMB, kv},
-			Term{"activations", b.ActivationsMB, fmt.Sprintf("peak of one step of %d tokens", c.load.prefill)})
+			Term{"activations", b.ActivationsMB, c.activationsWhy()})
 	}
 	runtime := "CUDA context"
 	if r.tp*r.pp*r.dp > 1 {
@@ -207,6 +207,17 @@ func (c *computation) terms(n memory, b *Breakdown) []Term {
 		runtime += ", CUDA graphs"
 	}
 	return append(terms, Term{"runtime", b.RuntimeMB, runtime}, Term{"total", b.TotalMB, "per GPU"})
+}
+
+func (c *computation) activationsWhy() string {
+	switch c.m.Kind {
+	case model.Diffusion, model.Composite:
+		return fmt.Sprintf("the autoencoder at full size, %d at a time", c.load.sequences)
+	case model.Vision:
+		return fmt.Sprintf("%d pictures of %d patches", c.load.sequences, c.m.TowerTokens)
+	case model.Decoder, model.Encoder, model.Seq2Seq, model.Recurrent:
+	}
+	return fmt.Sprintf("peak of one step of %d tokens", c.load.prefill)
 }
 
 func (c *computation) weightsWhy(n memory) string {

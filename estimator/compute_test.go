@@ -207,6 +207,10 @@ func TestWhereTheConfigComesFrom(t *testing.T) {
 	if a, err = Estimate(spec, find(false)); err != nil || a.GPUMemoryMB != a.Breakdown.TotalMB {
 		t.Errorf("with an engine it decides: %+v, %v", a, err)
 	}
+	spec.Engine = "transformers"
+	if a, err = Estimate(spec, find(false)); err != nil || a.Method != MethodComputed || a.GPUMemoryMB != a.Breakdown.TotalMB {
+		t.Errorf("also with one that has no arithmetic of its own: %+v, %v", a, err)
+	}
 	a, err = Estimate(autoSpec("meta-llama/Llama-2-70b-hf", map[string]any{"tp": 4}), Options{})
 	if err != nil || a.GPUMemoryMB != 20000 || a.Method != MethodAutotuner || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "built-in table") {
 		t.Errorf("a founding input keeps its answer, with a warning: %+v, %v", a, err)

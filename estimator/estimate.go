@@ -68,7 +68,7 @@ func (a *Answer) memory(spec job.Spec, opts Options, p *plan) error {
 // decides: the computation counts when the job says how the model runs, or brings its config. For a name alone the
 // rule's founding figures stand.
 func (c *computation) decides(p *plan) bool {
-	return p.engine != "" || c.stated || c.training != nil || p.method == MethodExplicit || p.launch != ""
+	return p.named || p.engine != "" || c.stated || c.training != nil || p.method == MethodExplicit || p.launch != ""
 }
 
 func (a *Answer) computed(p *plan, c *computation, shared bool) {

@@ -15,6 +15,7 @@ type plan struct {
 	method string
 	world  world
 	why    string
+	named  bool           // the spec names an engine, if only transformers
 	engine launch.Program // "" unless an engine's arithmetic applies
 	launch launch.Program // the launcher, if one starts the job
 	s      *settings
@@ -72,7 +73,7 @@ func largestValue(value any) any {
 
 // makePlan finds the strongest source for the number of GPUs.
 func makePlan(spec job.Spec, opts Options) (*plan, error) {
-	p := &plan{}
+	p := &plan{named: spec.Engine != ""}
 	params := parameters(spec, opts.Point)
 	found, err := lines(spec, params, opts, p.warnf)
 	if err != nil {
