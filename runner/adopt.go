@@ -50,7 +50,7 @@ func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 func (p *Process) adopt(ctx context.Context, dir string) (h *Handle, lost string, err error) {
 	var k kept
 	if err := readJSON(filepath.Join(dir, keptFile), &k); err != nil {
-		return nil, "the worker ended before the run was started", nil
+		return nil, neverStarted, nil
 	}
 	for {
 		alive, err := locked(dir)
@@ -94,8 +94,10 @@ func (p *Process) adoptEnded(dir string, k kept, state shim.State, stateErr erro
 	if err := sweep(tracesOf(k, state)); err != nil {
 		return nil, "", err
 	}
-	return nil, "the worker ended before the run was started", nil
+	return nil, neverStarted, nil
 }
+
+const neverStarted = "the worker ended before the run was started: nothing of it was found"
 
 // locked reports whether a shim holds the run's folder.
 func locked(dir string) (bool, error) {

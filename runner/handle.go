@@ -217,7 +217,7 @@ func (h *Handle) Note() []byte {
 func (h *Handle) SetNote(note []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := writeFile(filepath.Join(h.dir, noteFile), note); err != nil {
+	if err := replaceFile(h.dir, noteFile, note); err != nil {
 		return fmt.Errorf("keep the note of run %s: %w", h.kept.ID, err)
 	}
 	h.note = note

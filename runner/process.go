@@ -57,8 +57,11 @@ func New(o Options) (*Process, error) {
 		return nil, fmt.Errorf("the store folder: %w", err)
 	}
 	p.runs = filepath.Join(store, "runs")
-	if err := os.MkdirAll(p.runs, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of runs: %w", err)
+	spareDir := filepath.Join(store, shim.SparesDir)
+	for _, dir := range []string{p.runs, spareDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the folder of runs: %w", err)
+		}
 	}
 	if !o.NoCgroups {
 		p.tree = cgroup.Probe(func(dir string) error { return probe(p.exe, dir) })
@@ -66,7 +69,7 @@ func New(o Options) (*Process, error) {
 	if p.waker, err = newWaker(); err != nil {
 		return nil, err
 	}
-	p.spares = spares{exe: p.exe, want: max(0, o.Spares), logger: p.logger}
+	p.spares = spares{exe: p.exe, dir: spareDir, tree: p.tree, want: max(0, o.Spares), logger: p.logger}
 	if o.Spares == 0 {
 		p.spares.want = 1
 	}
@@ -113,48 +116,52 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := run.StateDir
-	if dir == "" {
-		dir = p.StateDir(run.ID)
+	order.Folder = run.StateDir
+	if order.Folder == "" {
+		order.Folder = p.StateDir(run.ID)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of run %s: %w", run.ID, err)
-	}
-	h, err := p.start(ctx, run, order, dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return h, nil
-}
-
-func (p *Process) start(ctx context.Context, run Run, order shim.Order, dir string) (*Handle, error) {
-	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now()}
-	if err := os.Mkdir(filepath.Join(dir, shim.JobDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the job's folder: %w", err)
-	}
-	if p.tree.Root != "" {
-		_, token, _ := strings.Cut(order.Mark, "@")
-		group, err := p.tree.Create(run.ID+"-"+token, run.Limits)
-		if err != nil {
+	b := p.spares.take()
+	if b == nil {
+		if b, err = p.spares.newBlank(shim.ArgNow); err != nil {
 			return nil, err
 		}
-		k.Cgroup, order.Cgroup = group.Dir, group.Dir
 	}
-	if err := errors.Join(writeFile(filepath.Join(dir, keptFile), marshal(k)), writeFile(filepath.Join(dir, noteFile), run.Note)); err != nil {
-		return nil, errors.Join(fmt.Errorf("write the run's folder: %w", err), p.removeGroup(k))
+	defer b.conn.Close()
+	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now()}
+	if b.group != nil {
+		k.Cgroup = b.group.Dir
 	}
-	child, state, err := p.spawn(ctx, dir, order, run.ExtraFiles)
-	if err != nil {
-		return nil, errors.Join(err, p.removeGroup(k))
+	state, err := p.commission(ctx, b, k, order, run)
+	if err == nil {
+		return p.handle(order.Folder, k, state, b.child)
 	}
-	return p.handle(dir, k, state, child)
+	return nil, errors.Join(err, b.abandon(tracesOf(k, shim.State{})))
 }
 
-func (p *Process) removeGroup(k kept) error {
-	if k.Cgroup == "" {
-		return nil
+// commission turns a shim without an order into the run.
+func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.Order, run Run) (shim.State, error) {
+	if b.group != nil {
+		if err := p.tree.Limit(*b.group, run.Limits); err != nil {
+			return shim.State{}, err
+		}
 	}
-	return cgroup.Group{Dir: k.Cgroup}.Remove()
+	if err := os.Rename(b.dir, order.Folder); err != nil {
+		return shim.State{}, fmt.Errorf("make the folder of run %s: %w", run.ID, err)
+	}
+	b.dir = order.Folder
+	if err := errors.Join(writeFile(b.dir, keptFile, marshal(k)), writeFile(b.dir, noteFile, run.Note)); err != nil {
+		return shim.State{}, fmt.Errorf("write the run's folder: %w", err)
+	}
+	report, err := b.converse(ctx, order, run.ExtraFiles)
+	switch {
+	case err != nil:
+		return shim.State{}, fmt.Errorf("the shim did not come up: %w", err)
+	case report.State != nil:
+		return *report.State, nil
+	case report.Code == 0:
+		return shim.State{}, fmt.Errorf("the shim could not start the command: %s", report.Reason)
+	}
+	return shim.State{}, &StartError{Code: report.Code, Reason: report.Reason}
 }
 
 // orderOf checks a run and puts it into the shim's words.
@@ -199,10 +206,12 @@ func orderOf(run Run) (shim.Order, error) {
 }
 
 // newMark is a sign that no other run on the machine has, also not one of another broker with the same number.
-func newMark(id string) string {
+func newMark(id string) string { return "BERTH_RUN_ID=" + id + "@" + newToken() }
+
+func newToken() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return "BERTH_RUN_ID=" + id + "@" + hex.EncodeToString(b[:])
+	return hex.EncodeToString(b[:])
 }
 
 // bootDeadline puts a time of this process onto the boot clock, which the shim shares and nobody can set.
@@ -236,8 +245,17 @@ func marshal(v any) []byte {
 	return b
 }
 
-// writeFile replaces a file as a whole.
-func writeFile(path string, b []byte) error {
+// writeFile makes a file that is not there yet. Whoever reads half of it takes it for none.
+func writeFile(dir, name string, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, name), b, 0o600)
+}
+
+// replaceFile replaces a file as a whole.
+func replaceFile(dir, name string, b []byte) error {
+	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
 		return err
 	}

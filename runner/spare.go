@@ -1,83 +1,19 @@
 package runner
 
 import (
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
-	"syscall"
 
+	"github.com/berthq/berth/runner/cgroup"
 	"github.com/berthq/berth/runner/shim"
 )
 
-// shimEnv keeps a shim small: one thread of Go code is plenty, and its garbage is not worth keeping.
-var shimEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GOTRACEBACK=single"}
-
-// blank is a shim that has no order yet. It ends by itself when its socket closes: a worker that dies leaves none.
-type blank struct {
-	child *os.Process
-	conn  *os.File // a socket
-}
-
-func newBlank(exe, arg string) (*blank, error) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("a socket to a shim: %w", err)
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "shim")
-	defer theirs.Close()
-	if err := syscall.SetNonblock(pair[0], true); err != nil { // only this end: so that reading can be given up
-		syscall.Close(pair[0])
-		return nil, fmt.Errorf("a socket to a shim: %w", err)
-	}
-	conn := os.NewFile(uintptr(pair[0]), "shim")
-	child, err := os.StartProcess(exe, []string{shim.Arg0, arg + shim.Title}, &os.ProcAttr{
-		Dir: "/", Env: shimEnv, Sys: &syscall.SysProcAttr{Setsid: true}, Files: []*os.File{theirs},
-	})
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("start a shim: %w", err)
-	}
-	return &blank{child, conn}, nil
-}
-
-// send writes the order, the files' descriptors with its first bytes, and ends the shim's reading.
-func (b *blank) send(order []byte, files []*os.File) error {
-	var fds []int
-	for _, f := range files {
-		fds = append(fds, int(f.Fd()))
-	}
-	conn, err := b.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	sent, rights := 0, syscall.UnixRights(fds...)
-	var sendErr error
-	err = conn.Write(func(fd uintptr) bool {
-		sent, sendErr = syscall.SendmsgN(int(fd), order, rights, nil, syscall.MSG_NOSIGNAL)
-		return sendErr != syscall.EAGAIN && sendErr != syscall.EINTR
-	})
-	if err == nil {
-		err = sendErr
-	}
-	if err != nil {
-		return fmt.Errorf("send the order: %w", err)
-	}
-	if _, err := b.conn.Write(order[sent:]); err != nil {
-		return fmt.Errorf("send the order: %w", err)
-	}
-	return conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // a shim that is gone shows when its report is read
-}
-
-// discard ends a shim that gets no order.
-func (b *blank) discard() {
-	b.conn.Close()
-	_, _ = b.child.Wait() // how it ended is nothing to anybody
-}
-
-// spares are shims made ready beforehand, so that a run does not wait for a binary to load. Safe for concurrent use.
+// spares are shims made ready beforehand, so that a run does not wait for a binary to load, nor for its folder and
+// cgroup. Safe for concurrent use.
 type spares struct {
 	exe    string
+	dir    string
+	tree   cgroup.Tree
 	want   int
 	logger *slog.Logger
 
@@ -100,20 +36,9 @@ func (s *spares) take() *blank {
 		if b.alive() {
 			return b
 		}
-		b.discard()
+		s.discard(b)
 	}
 	return nil
-}
-
-// alive reports whether the shim still holds its end: one that waited for long may have been killed.
-func (b *blank) alive() bool {
-	conn, err := b.conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	gone := true
-	err = conn.Control(func(fd uintptr) { gone = readable(int(fd)) })
-	return err == nil && !gone
 }
 
 // refill has the missing ones made.
@@ -132,7 +57,7 @@ func (s *spares) fill() {
 }
 
 func (s *spares) make() {
-	b, err := newBlank(s.exe, shim.ArgSpare)
+	b, err := s.newBlank(shim.ArgSpare)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.making--
@@ -140,9 +65,15 @@ func (s *spares) make() {
 	case err != nil:
 		s.logger.Warn("no spare shim: the next run starts a little later", "err", err)
 	case s.closed:
-		b.discard()
+		s.discard(b)
 	default:
 		s.ready = append(s.ready, b)
+	}
+}
+
+func (s *spares) discard(b *blank) {
+	if err := b.discard(); err != nil {
+		s.logger.Warn("a spare shim left something behind", "err", err)
 	}
 }
 
@@ -154,6 +85,6 @@ func (s *spares) close() {
 	s.mu.Unlock()
 	s.makers.Wait()
 	for _, b := range ready {
-		b.discard()
+		s.discard(b)
 	}
 }

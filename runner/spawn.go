@@ -11,41 +11,90 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/berthq/berth/runner/cgroup"
 	"github.com/berthq/berth/runner/shim"
 )
 
-// spawn gives the order to a shim, a spare one if there is one, and waits for its report.
-func (p *Process) spawn(ctx context.Context, dir string, order shim.Order, extra []*os.File) (*os.Process, shim.State, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, shim.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
+// shimEnv keeps a shim small: one thread of Go code is plenty, and its garbage is not worth keeping.
+var shimEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GOTRACEBACK=single"}
+
+// blank is a shim that has no order yet, with the folder and the cgroup its run will have. It ends by itself, and takes
+// both away, when its socket closes: a worker that dies leaves none.
+type blank struct {
+	dir   string
+	group *cgroup.Group // nil: the machine offers none
+	child *os.Process
+	conn  *os.File // a socket
+}
+
+// newBlank starts one in a folder below spares.
+func (s *spares) newBlank(arg string) (_ *blank, err error) {
+	b := &blank{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start a shim: %w", err), b.clear())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp(s.dir, ""); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, shim.JobDir), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := lockFolder(b.dir)
 	if err != nil {
-		return nil, shim.State{}, err
+		return nil, err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, shim.State{}, fmt.Errorf("lock the run's folder: %w", err)
-	}
-	b := p.spares.take()
-	if b == nil {
-		if b, err = newBlank(p.exe, shim.ArgNow); err != nil {
-			return nil, shim.State{}, err
+	args := []string{shim.Arg0, arg + shim.Title}
+	if s.tree.Root != "" {
+		group, err := s.tree.Create(newToken())
+		if err != nil {
+			return nil, err
 		}
+		b.group, args = &group, append(args, group.Dir)
 	}
-	defer b.conn.Close()
-	order.Folder = dir
-	report, err := b.converse(ctx, order, append([]*os.File{lock}, extra...))
-	if err == nil && report.State != nil {
-		return b.child, *report.State, nil
-	}
-	// The shim ends by itself after a refusal. After anything else nothing it may have begun can stay.
+	theirs, err := b.connect()
 	if err != nil {
-		_ = b.child.Kill()
+		return nil, err
 	}
-	_, waitErr := b.child.Wait()
-	if err == nil {
-		return nil, shim.State{}, refusal(report)
+	defer theirs.Close()
+	b.child, err = os.StartProcess(s.exe, args, &os.ProcAttr{
+		Dir: b.dir, Env: shimEnv, Sys: &syscall.SysProcAttr{Setsid: true}, Files: []*os.File{theirs, nil, nil, lock},
+	})
+	if err != nil {
+		b.conn.Close()
 	}
-	sweepErr := sweep(tracesOf(kept{Mark: order.Mark, Cgroup: order.Cgroup}, shim.State{}))
-	return nil, shim.State{}, errors.Join(fmt.Errorf("the shim did not come up: %w%s", err, shimWords(dir)), waitErr, sweepErr)
+	return b, err
+}
+
+// lockFolder makes and takes the lock that the shim will hold as long as it lives.
+func lockFolder(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, shim.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	return lock, nil
+}
+
+// connect makes the socket between worker and shim, and returns the shim's end.
+func (b *blank) connect() (theirs *os.File, err error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs = os.NewFile(uintptr(pair[1]), "shim")
+	if err := syscall.SetNonblock(pair[0], true); err != nil { // only this end: so that reading can be given up
+		syscall.Close(pair[0])
+		theirs.Close()
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	b.conn = os.NewFile(uintptr(pair[0]), "shim")
+	return theirs, nil
 }
 
 // converse gives the order, with the files to hold, and reads the report.
@@ -65,19 +114,78 @@ func (b *blank) converse(ctx context.Context, order shim.Order, files []*os.File
 	return report, nil
 }
 
+// send writes the order, the files' descriptors with its first bytes, and ends the shim's reading.
+func (b *blank) send(order []byte, files []*os.File) error {
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	conn, err := b.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	sent, rights := 0, syscall.UnixRights(fds...)
+	var sendErr error
+	err = conn.Write(func(fd uintptr) bool {
+		sent, sendErr = syscall.SendmsgN(int(fd), order, rights, nil, syscall.MSG_NOSIGNAL)
+		return sendErr != syscall.EAGAIN && sendErr != syscall.EINTR
+	})
+	if err == nil {
+		err = sendErr
+	}
+	if err != nil {
+		return fmt.Errorf("send the order: %w", err)
+	}
+	if _, err := b.conn.Write(order[sent:]); err != nil {
+		return fmt.Errorf("send the order: %w", err)
+	}
+	return conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // a shim that is gone shows when its report is read
+}
+
+// alive reports whether the shim still holds its end: one that waited for long may have been killed.
+func (b *blank) alive() bool {
+	conn, err := b.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	gone := true
+	err = conn.Control(func(fd uintptr) { gone = readable(int(fd)) })
+	return err == nil && !gone
+}
+
+// abandon ends a shim whose run could not be started, and whatever it may have begun.
+func (b *blank) abandon(t traces) error {
+	b.conn.Close()
+	_ = b.child.Kill() // ended already is as good
+	_, _ = b.child.Wait()
+	return errors.Join(sweep(t), b.clear())
+}
+
+// discard ends a shim that gets no order.
+func (b *blank) discard() error {
+	b.conn.Close()
+	_, _ = b.child.Wait() // how it ended is nothing to anybody
+	return b.clear()
+}
+
+// clear takes away what the shim itself did not.
+func (b *blank) clear() error {
+	var err error
+	if b.group != nil {
+		err = b.group.Remove()
+	}
+	if b.dir != "" {
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}
+	return err
+}
+
 // orElse prefers the reason why the caller gave up to what that looked like.
 func orElse(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-func refusal(r shim.Report) error {
-	if r.Code == 0 {
-		return fmt.Errorf("the shim could not start the command: %s", r.Reason)
-	}
-	return &StartError{Code: r.Code, Reason: r.Reason}
 }
 
 // shimWords is what the shim had to say on its standard error, shortened, for an error message.

@@ -44,11 +44,14 @@ func in(cmd *exec.Cmd, dir string) *exec.Cmd {
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	tree := real(t)
-	g, err := tree.Create(fmt.Sprintf("test-%d", os.Getpid()), Limits{CPUs: 2, PIDs: 50, MemoryMB: 512})
+	g, err := tree.Create(fmt.Sprintf("test-%d", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.Create(filepath.Base(g.Dir), Limits{}); !errors.Is(err, os.ErrExist) {
+	if err := tree.Limit(g, Limits{CPUs: 2, PIDs: 50, MemoryMB: 512}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tree.Create(filepath.Base(g.Dir)); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a second group of the same name: %v", err)
 	}
 	cmd := in(exec.Command("/bin/sh", "-c", "setsid sleep 60 & exec sleep 60"), g.Dir)
@@ -95,8 +98,8 @@ func TestGroup(t *testing.T) {
 func TestFull(t *testing.T) {
 	t.Parallel()
 	tree := Tree{Level: Full, Root: t.TempDir(), Controllers: []string{"memory", "pids", "cpu"}}
-	g, err := tree.Create("1.1", Limits{MemoryMB: 64, CPUs: 3, PIDs: 100})
-	if err != nil {
+	g, err := tree.Create("1.1")
+	if err := errors.Join(err, tree.Limit(g, Limits{MemoryMB: 64, CPUs: 3, PIDs: 100})); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{

@@ -23,18 +23,23 @@ type Group struct {
 	Dir string
 }
 
-// Create makes a group with limits, as far as the tree has their controllers.
-func (t Tree) Create(name string, l Limits) (Group, error) {
+// Create makes an empty group.
+func (t Tree) Create(name string) (Group, error) {
 	g := Group{Dir: t.Root + "/" + name}
 	if err := os.Mkdir(g.Dir, 0o755); err != nil {
 		return Group{}, fmt.Errorf("make a cgroup: %w", err)
 	}
+	return g, nil
+}
+
+// Limit limits a group, as far as the tree has the controllers.
+func (t Tree) Limit(g Group, l Limits) error {
 	for file, value := range t.settings(l) {
 		if err := g.set(file, value); err != nil {
-			return Group{}, errors.Join(fmt.Errorf("limit the cgroup: %w", err), g.Remove())
+			return fmt.Errorf("limit the cgroup: %w", err)
 		}
 	}
-	return g, nil
+	return nil
 }
 
 func (t Tree) settings(l Limits) map[string]string {

@@ -199,9 +199,10 @@ func (b *bench) shim() proc.Stat {
 	var state struct {
 		Shim struct{ PID int }
 	}
-	text, err := os.ReadFile(filepath.Join(b.state(), "state.json"))
-	b.check(err)
-	b.check(json.Unmarshal(text, &state))
+	b.until("the run's state is written", func() bool {
+		text, err := os.ReadFile(filepath.Join(b.state(), "state.json"))
+		return err == nil && json.Unmarshal(text, &state) == nil
+	})
 	s, err := proc.Read(state.Shim.PID)
 	b.check(err)
 	return s

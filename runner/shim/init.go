@@ -30,7 +30,7 @@ func init() {
 
 // main gets everything ready, waits for the order, starts the run, reports, and stays until the run is over.
 func main() error {
-	proc.CloseOnExec(3)
+	proc.CloseOnExec(3) // descriptor 3 is the lock of the run's folder
 	proc.SetName(Arg0)
 	s, err := newSupervisor()
 	if err != nil {
@@ -42,20 +42,20 @@ func main() error {
 	}
 	switch s.order, err = receive(); {
 	case errors.Is(err, io.EOF):
-		return nil // the worker has no order for this one, or is gone
+		return s.retire()
 	case err != nil:
 		return err
-	}
-	if err := settle(s.order); err != nil {
-		return report(Report{Reason: err.Error()})
 	}
 	if err := s.start(); err != nil {
 		return report(refused(err))
 	}
-	if err := report(Report{State: &s.state}); err != nil {
-		fmt.Fprintln(os.Stderr, "nobody listens to the report:", err) // the worker died meanwhile; another adopts the run
+	reported := report(Report{State: &s.state})
+	if err := s.settle(); err != nil {
+		s.warn(err.Error())
 	}
-	s.order.Env = nil
+	if reported != nil {
+		fmt.Fprintln(os.Stderr, "nobody listens to the report:", reported) // the worker died meanwhile; another adopts the run
+	}
 	slim()
 	return s.supervise()
 }
@@ -83,23 +83,6 @@ func receive() (Order, error) {
 		return order, fmt.Errorf("half an order: %w", err) // the worker died while it gave it
 	}
 	return order, nil
-}
-
-// settle moves into the run's folder: paths there stay short, and what this process has to say lies there too.
-func settle(o Order) error {
-	if err := os.Chdir(o.Folder); err != nil {
-		return err
-	}
-	words, err := os.OpenFile(LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer words.Close()
-	if err := syscall.Dup3(int(words.Fd()), 2, 0); err != nil {
-		return os.NewSyscallError("dup3", err)
-	}
-	retitle(o.ID + " " + o.Folder)
-	return nil
 }
 
 // retitle changes what ps shows: os.Args lies where the kernel reads a process's arguments.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/berthq/berth/runner/cgroup"
 )
 
 // refusal is why a job cannot be started. Code is what a shell would exit with; 0 means the machine is to blame.
@@ -22,8 +24,8 @@ const (
 	notFound      = 127
 )
 
-// launch starts the order's command in its folder, session and cgroup, writing to the two pipes.
-func launch(o Order, stdout, stderr *os.File) (pid int, err error) {
+// launch starts the order's command in its workdir, a session of its own and the cgroup, writing to the two pipes.
+func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err error) {
 	if err := enterable(o.Dir); err != nil {
 		return 0, err
 	}
@@ -40,10 +42,10 @@ func launch(o Order, stdout, stderr *os.File) (pid int, err error) {
 	}
 	defer null.Close()
 	sys := &syscall.SysProcAttr{Setsid: true}
-	if o.Cgroup != "" {
-		group, err := syscall.Open(o.Cgroup, syscall.O_DIRECTORY|syscall.O_CLOEXEC|oPath, 0)
+	if in != nil {
+		group, err := syscall.Open(in.Dir, syscall.O_DIRECTORY|syscall.O_CLOEXEC|oPath, 0)
 		if err != nil {
-			return 0, &os.PathError{Op: "open the run's cgroup", Path: o.Cgroup, Err: err}
+			return 0, &os.PathError{Op: "open the run's cgroup", Path: in.Dir, Err: err}
 		}
 		defer syscall.Close(group)
 		sys.UseCgroupFD, sys.CgroupFD = true, group

@@ -16,6 +16,9 @@ const (
 // Title is room for what ps shows of a shim once it has its order.
 var Title = strings.Repeat(" ", 250)
 
+// SparesDir is the name of the folder in which folders of shims without an order lie.
+const SparesDir = "spares"
+
 // The files of a run's folder that the worker and the shim share.
 const (
 	LockFile    = "lock"
@@ -33,8 +36,8 @@ func ResultFile(dir string) string { return dir + "/" + JobDir + "/result.json" 
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }
 
-// Order is what the shim is told on its standard input, a socket; the lock files come with it. Times are on the boot
-// clock ([proc.Boottime]).
+// Order is what the shim is told on its standard input, a socket; the lock files come with it. The shim was started in
+// the run's folder, which got its place and name before the order came. Times are on the boot clock ([proc.Boottime]).
 type Order struct {
 	ID      string   `json:"id"`
 	Folder  string   `json:"folder"`
@@ -42,7 +45,6 @@ type Order struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env"`
 	Dir     string   `json:"dir"`
-	Cgroup  string   `json:"cgroup,omitempty"`
 
 	StopSignal       int           `json:"stop_signal"`
 	Grace            time.Duration `json:"grace"`

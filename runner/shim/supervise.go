@@ -42,25 +42,46 @@ type supervisor struct {
 	left     int // processes that outlived the command
 }
 
-// newSupervisor gets ready what does not depend on the order.
+// newSupervisor gets ready what does not depend on the order. The process stands in the run's folder.
 func newSupervisor() (*supervisor, error) {
 	s := &supervisor{ended: make(chan syscall.WaitStatus, 1), reaped: make(chan struct{}), warned: map[string]bool{}, signals: signals()}
-	if err := proc.BecomeSubreaper(); err != nil {
+	if len(os.Args) > 2 && os.Args[2] != "" {
+		s.tree.group = &cgroup.Group{Dir: os.Args[2]}
+	}
+	err := proc.BecomeSubreaper()
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	s.alarm, err = newAlarm()
+	if s.alarm, err = newAlarm(); err != nil {
+		return nil, err
+	}
+	if s.commands, err = commands(ControlFile); err != nil {
+		return nil, err
+	}
+	if s.exit, err = reserve("."); err != nil {
+		return nil, err
+	}
+	s.log, err = spool.Create(".", 0)
 	return s, err
 }
 
-// start does all that can fail, the exec last, so that a job that cannot be started leaves nothing running.
+// retire ends a shim that got no order: its worker has no use for it, or is gone.
+func (s *supervisor) retire() error {
+	if s.tree.group != nil {
+		if err := s.tree.group.Remove(); err != nil {
+			return err
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil || !strings.Contains(dir, "/"+SparesDir+"/") {
+		return err // it is a run's already: whoever adopts it has to see that it never started
+	}
+	return os.RemoveAll(dir)
+}
+
+// start starts the command.
 func (s *supervisor) start() error {
-	if s.order.Cgroup != "" {
-		s.tree.group = &cgroup.Group{Dir: s.order.Cgroup}
-	}
-	if err := s.prepare(); err != nil {
-		return err
-	}
+	s.log.SetCap(s.order.LogCap)
 	out, outW, err := os.Pipe()
 	if err != nil {
 		return err
@@ -74,7 +95,7 @@ func (s *supervisor) start() error {
 	s.pipes = [2]*os.File{out, errR}
 
 	startedAt := time.Now()
-	pid, err := launch(s.order, outW, errW)
+	pid, err := launch(s.order, s.tree.group, outW, errW)
 	if err != nil {
 		return err
 	}
@@ -86,24 +107,24 @@ func (s *supervisor) start() error {
 		c := &catcher{stream: stream, pipe: s.pipes[i], log: s.log}
 		s.caught.Go(c.run)
 	}
-	if err := writeJSON(StateFile, s.state); err != nil {
-		s.warn("the run's state could not be written: " + err.Error())
-	}
-	// Where memory runs out, the run goes before the services of the machine. Its children inherit it.
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
 	return nil
 }
 
-// prepare makes the run's files.
-func (s *supervisor) prepare() (err error) {
-	if s.commands, err = commands(ControlFile); err != nil {
+// settle does what has to be done and need not hold up the start.
+func (s *supervisor) settle() error {
+	retitle(s.order.ID + " " + s.order.Folder)
+	s.order.Env = nil
+	if err := writeJSON(StateFile, s.state); err != nil {
+		return fmt.Errorf("the run's state could not be written: %w", err)
+	}
+	// Where memory runs out, the run goes before the services of the machine. Its children inherit it.
+	_ = os.WriteFile("/proc/"+strconv.Itoa(s.state.Job.PID)+"/oom_score_adj", []byte("500"), 0)
+	words, err := os.OpenFile(LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
 		return err
 	}
-	if s.exit, err = reserve("."); err != nil {
-		return err
-	}
-	s.log, err = spool.Create(".", s.order.LogCap)
-	return err
+	defer words.Close()
+	return os.NewSyscallError("dup3", syscall.Dup3(int(words.Fd()), 2, 0))
 }
 
 func process(pid int) Process {

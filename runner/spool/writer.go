@@ -40,12 +40,20 @@ type piece struct {
 
 // Create opens the spool of a run in its folder. limit is how much is kept; 0 means [DefaultCap].
 func Create(dir string, limit int64) (*Writer, error) {
+	w := &Writer{dir: dir}
+	w.SetCap(limit)
+	return w, w.open()
+}
+
+// SetCap changes how much is kept. Call it before the first Append.
+func (w *Writer) SetCap(limit int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if limit <= 0 {
 		limit = DefaultCap
 	}
 	limit = max(limit, minCap)
-	w := &Writer{dir: dir, headCap: limit / 2, pieceCap: limit / 4}
-	return w, w.open()
+	w.headCap, w.pieceCap = limit/2, limit/4
 }
 
 // Append stores data, at most [MaxData] bytes, as one frame. It reports nothing: what could not be stored is counted,
