@@ -20,9 +20,10 @@ type Record struct {
 	Reason     string `json:"reason,omitempty"`      // one word
 	ReasonText string `json:"reason_text,omitempty"` // a sentence
 
-	Epoch    int      `json:"epoch"`             // how often queued; 1 at first
-	Round    int      `json:"round"`             // 1, then one more per retry by hand
-	Session  string   `json:"session,omitempty"` // of the holder, while running
+	Epoch    int      `json:"epoch"`              // how often queued; 1 at first
+	Round    int      `json:"round"`              // 1, then one more per retry by hand
+	InRound  int      `json:"in_round,omitempty"` // of a task: the round of its group that queued it, from the second on
+	Session  string   `json:"session,omitempty"`  // of the holder, while running
 	Machine  string   `json:"machine,omitempty"`
 	Devices  []string `json:"devices,omitempty"` // UUIDs, while running
 	Progress string   `json:"progress,omitempty"`
@@ -56,8 +57,14 @@ type Record struct {
 type GroupRecord struct {
 	Count int `json:"count"`
 	Next  int `json:"next"` // tasks before this position are on a lane or beyond
-	// States counts the tasks that have ended, by state; written now and then while the group runs, exact at its end.
+	// States counts the tasks by state, once the group has ended; those that never had their turn are cancelled.
 	States map[State]int `json:"states,omitempty"`
+	// Only lists the tasks of a later round, in array syntax; Count and Next are about these. "" is all.
+	Only string `json:"only,omitempty"`
+	// After is the sequence on the results stream after which the results of a later round come.
+	After uint64 `json:"after,omitempty"`
+	// Stopped says why no more tasks are started: max_failures was reached.
+	Stopped string `json:"stopped,omitempty"`
 }
 
 // Cancel is a wish to end the job, and whose.

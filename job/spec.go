@@ -16,6 +16,7 @@ type Spec struct {
 
 	Matrix  map[string][]any `json:"matrix,omitempty"`
 	Exclude []map[string]any `json:"exclude,omitempty"`
+	Points  []map[string]any `json:"points,omitempty"` // one task for each, instead of a matrix: the rows of a table
 	Array   string           `json:"array,omitempty"`
 
 	Model      *Model         `json:"model,omitempty"`
@@ -135,8 +136,9 @@ type Telemetry struct {
 	Series   string   `json:"series,omitempty"` // summary, none
 }
 
-// Group limits the tasks of an array or matrix.
+// Group limits the tasks of an array, a matrix or a list of points.
 type Group struct {
-	MaxConcurrent int `json:"max_concurrent,omitempty"`
-	MaxFailures   int `json:"max_failures,omitempty"`
+	MaxConcurrent int `json:"max_concurrent,omitempty"` // tasks under way at a time
+	MaxGPUs       int `json:"max_gpus,omitempty"`       // GPUs that the tasks under way may have together
+	MaxFailures   int `json:"max_failures,omitempty"`   // when so many tasks have failed, the rest is not started
 }

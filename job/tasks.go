@@ -25,6 +25,10 @@ func Expand(s Spec) (*Tasks, error) {
 	switch {
 	case s.Array != "" && len(s.Matrix) > 0:
 		return nil, errors.New("array and matrix exclude each other: a matrix numbers its tasks itself")
+	case s.Array != "" && len(s.Points) > 0:
+		return nil, errors.New("array and points exclude each other: points number their tasks themselves")
+	case len(s.Matrix) > 0 && len(s.Points) > 0:
+		return nil, errors.New("matrix and points exclude each other: write the points out, or let the matrix make them")
 	case s.Array != "":
 		a, err := ParseArray(s.Array)
 		if err != nil {
@@ -33,6 +37,8 @@ func Expand(s Spec) (*Tasks, error) {
 		return &Tasks{Indexes: a.String(), Count: a.Count(), MaxConcurrent: a.MaxConcurrent()}, nil
 	case len(s.Matrix) > 0:
 		return expandMatrix(s.Matrix, s.Exclude)
+	case len(s.Points) > 0:
+		return expandPoints(s.Points)
 	case len(s.Exclude) > 0:
 		return nil, errors.New("exclude without a matrix: there is nothing to leave out")
 	}
@@ -69,11 +75,23 @@ func expandMatrix(matrix map[string][]any, exclude []map[string]any) (*Tasks, er
 	if t.Count == 0 {
 		return nil, errors.New("exclude leaves no combination of the matrix")
 	}
-	t.Indexes = "1"
-	if t.Count > 1 {
-		t.Indexes = "1-" + strconv.Itoa(t.Count)
-	}
+	t.Indexes = countFromOne(t.Count)
 	return t, nil
+}
+
+// expandPoints makes a task of each point, in the order in which they are written.
+func expandPoints(points []map[string]any) (*Tasks, error) {
+	if len(points) > MaxTasks {
+		return nil, fmt.Errorf("there are %d points, at most %d make one group: submit them in parts", len(points), MaxTasks)
+	}
+	return &Tasks{Indexes: countFromOne(len(points)), Count: len(points), Params: points}, nil
+}
+
+func countFromOne(n int) string {
+	if n == 1 {
+		return "1"
+	}
+	return "1-" + strconv.Itoa(n)
 }
 
 // excluded reports whether params agree with every key of one of the exclusions.
@@ -180,8 +198,11 @@ func (j Job) AllTasks(from int) iter.Seq[Task] {
 
 func (j Job) task(pos, index int) Task {
 	t := Task{Pos: pos, Index: index, Requirements: j.Requirements}
-	if pos < len(j.Tasks.Params) {
+	switch { // the points of the spec need not be said twice
+	case pos < len(j.Tasks.Params):
 		t.Params = j.Tasks.Params[pos]
+	case pos < len(j.Spec.Points):
+		t.Params = j.Spec.Points[pos]
 	}
 	if pos < len(j.Tasks.Requirements) {
 		t.Requirements = j.Tasks.Requirements[pos]

@@ -60,6 +60,11 @@ func (s Spec) knownWords() []string {
 	for _, key := range slices.Sorted(maps.Keys(s.Matrix)) {
 		known = append(known, ParamWord(key))
 	}
+	if len(s.Points) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(s.Points[0])) {
+			known = append(known, ParamWord(key))
+		}
+	}
 	return known
 }
 

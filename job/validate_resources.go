@@ -73,7 +73,7 @@ func (s Spec) mayHaveGPUs() bool {
 // impliesGPUs reports whether the spec asks for GPUs without giving a number: the estimator then finds one. A matrix may.
 func (s Spec) impliesGPUs() bool {
 	r := s.Resources
-	return s.Model != nil || len(s.Parameters) > 0 || len(s.Steps) > 0 || s.Engine != "" || len(s.Matrix) > 0 ||
+	return s.Model != nil || len(s.Parameters) > 0 || len(s.Steps) > 0 || s.Engine != "" || len(s.Matrix) > 0 || len(s.Points) > 0 ||
 		!r.GPUMemory.IsZero() || len(r.GPUModels) > 0 || len(r.GPUIDs) > 0 || r.MinCapability != ""
 }
 
