@@ -50,7 +50,7 @@ func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 func (p *Process) adopt(ctx context.Context, dir string) (h *Handle, lost string, err error) {
 	var k kept
 	if err := readJSON(filepath.Join(dir, keptFile), &k); err != nil {
-		return nil, neverStarted, nil
+		return nil, neverStarted, nil //nolint:nilerr // no run.json, or half of one, is what it looks like
 	}
 	for {
 		alive, err := locked(dir)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -45,7 +46,7 @@ func (l *LogReader) Next(ctx context.Context) (Frame, error) {
 	for {
 		ended := l.ended()
 		f, err := l.spool.Next(ended)
-		if err != io.EOF || ended {
+		if !errors.Is(err, io.EOF) || ended {
 			return f, err
 		}
 		if err := l.wait(ctx); err != nil {

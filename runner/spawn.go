@@ -89,7 +89,7 @@ func (b *blank) connect() (theirs *os.File, err error) {
 	}
 	theirs = os.NewFile(uintptr(pair[1]), "shim")
 	if err := syscall.SetNonblock(pair[0], true); err != nil { // only this end: so that reading can be given up
-		syscall.Close(pair[0])
+		_ = syscall.Close(pair[0]) // nothing was sent
 		theirs.Close()
 		return nil, os.NewSyscallError("fcntl", err)
 	}
@@ -106,7 +106,7 @@ func (b *blank) converse(ctx context.Context, order shim.Order, files []*os.File
 		return report, orElse(ctx, err)
 	}
 	if err := json.NewDecoder(b.conn).Decode(&report); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = errors.New("it ended without a report")
 		}
 		return report, orElse(ctx, err)
@@ -204,7 +204,7 @@ func probe(exe, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer syscall.Close(group)
+	defer func() { _ = syscall.Close(group) }() // only named a folder
 	child, err := os.StartProcess(exe, []string{shim.Arg0, shim.ArgProbe}, &os.ProcAttr{
 		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group},
 	})

@@ -122,7 +122,9 @@ func lines(s string) {
 	for i := range number(s) {
 		fmt.Fprintf(out, "line %d\n", i+1)
 	}
-	out.Flush()
+	if err := out.Flush(); err != nil {
+		fail("fakerun: " + err.Error())
+	}
 }
 
 func flood(s string) {

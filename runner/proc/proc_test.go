@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -106,7 +107,7 @@ func TestSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Signal(pid, s.Start+1, syscall.SIGKILL); err != syscall.ESRCH || !Alive(pid, s.Start) {
+	if err := Signal(pid, s.Start+1, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) || !Alive(pid, s.Start) {
 		t.Fatalf("a signal for a process of before: %v", err)
 	}
 	if err := Signal(pid, s.Start, syscall.SIGUSR1); err != nil {

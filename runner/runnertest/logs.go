@@ -2,6 +2,7 @@ package runnertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,13 +14,12 @@ import (
 func testLog(t *testing.T, s suite) {
 	b := s.setup(t)
 	h := b.start(b.run("print=to stdout", "err=to stderr", "raw=no newline"))
-	log := h.Log(0)
-	defer log.Close()
+	log := b.follow(h, 0)
 	got := map[runner.Stream]string{}
 	for {
 		offset := log.Offset()
 		f, err := log.Next(b.ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		b.check(err)
@@ -35,7 +35,7 @@ func testLog(t *testing.T, s suite) {
 	if want := int64(len("to stdout\nno newlineto stderr\n")); exit.LogBytes != want || exit.LogDropped != 0 {
 		t.Errorf("%d bytes, %d dropped; want %d, 0", exit.LogBytes, exit.LogDropped, want)
 	}
-	if _, err := log.Next(b.ctx); err != io.EOF {
+	if _, err := log.Next(b.ctx); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v, want io.EOF again", err)
 	}
 }
@@ -75,12 +75,11 @@ func testLogLongLine(t *testing.T, s suite) {
 	b := s.setup(t)
 	const size = 3 << 20
 	h := b.start(b.run(fmt.Sprint("long=", size), "print=after"))
-	log := h.Log(0)
-	defer log.Close()
+	log := b.follow(h, 0)
 	total, pieces := 0, 0
 	for {
 		f, err := log.Next(b.ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		b.check(err)
@@ -101,8 +100,7 @@ func testLogLongLine(t *testing.T, s suite) {
 func testLogPartial(t *testing.T, s suite) {
 	b := s.setup(t)
 	h := b.start(b.run("raw=half a line", "wait="+b.dir+"/go", "print= and the rest"))
-	log := h.Log(0)
-	defer log.Close()
+	log := b.follow(h, 0)
 	f, err := log.Next(b.ctx) // comes while the line is not finished, or never
 	b.check(err)
 	if string(f.Data) != "half a line" || !f.Partial {

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -139,6 +140,13 @@ func (b *bench) until(what string, ok func() bool) {
 	}
 }
 
+// follow reads the output until the test is over.
+func (b *bench) follow(h *runner.Handle, offset int64) *runner.LogReader {
+	log := h.Log(offset)
+	b.t.Cleanup(func() { b.check(log.Close()) })
+	return log
+}
+
 // text reads a run's whole output as it comes, both streams and the notices.
 func (b *bench) text(h *runner.Handle) string {
 	b.t.Helper()
@@ -148,12 +156,11 @@ func (b *bench) text(h *runner.Handle) string {
 
 func (b *bench) textFrom(h *runner.Handle, offset int64) (string, int64) {
 	b.t.Helper()
-	log := h.Log(offset)
-	defer log.Close()
+	log := b.follow(h, offset)
 	var all bytes.Buffer
 	for {
 		f, err := log.Next(b.ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all.String(), log.Offset()
 		}
 		b.check(err)
@@ -164,8 +171,7 @@ func (b *bench) textFrom(h *runner.Handle, offset int64) (string, int64) {
 // waitFor reads the output until it holds text, and returns where it stopped.
 func (b *bench) waitFor(h *runner.Handle, text string) {
 	b.t.Helper()
-	log := h.Log(0)
-	defer log.Close()
+	log := b.follow(h, 0)
 	var all strings.Builder
 	for !strings.Contains(all.String(), text) {
 		f, err := log.Next(b.ctx)

@@ -47,7 +47,7 @@ func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err er
 		if err != nil {
 			return 0, &os.PathError{Op: "open the run's cgroup", Path: in.Dir, Err: err}
 		}
-		defer syscall.Close(group)
+		defer func() { _ = syscall.Close(group) }() // only named a folder
 		sys.UseCgroupFD, sys.CgroupFD = true, group
 	}
 	attr := &syscall.ProcAttr{

@@ -48,7 +48,7 @@ func (r *Reader) Next(ended bool) (Frame, error) {
 			}
 		}
 		f, err := r.decode()
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return f, err
 		}
 		next, found, err := r.following(ended)

@@ -32,7 +32,7 @@ func all(t testing.TB, r *Reader, ended bool) (frames []Frame) {
 	t.Helper()
 	for {
 		f, err := r.Next(ended)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return frames
 		}
 		if err != nil {
@@ -305,7 +305,7 @@ func ExampleReader() {
 	defer r.Close()
 	for {
 		f, err := r.Next(true)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		fmt.Printf("%d %s %q\n", f.Offset, f.Stream, f.Data)
