@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berthq/berth/job"
@@ -41,7 +42,7 @@ func (a *attempt) ending(e end, seen *job.Aggregate) Ending {
 	a.mu.Unlock()
 	out := Ending{
 		Cause: e.exit.Cause, Exit: job.Exit{Code: e.exit.Code, Signal: e.exit.Signal}, StartErr: e.startErr,
-		GPUs: len(a.devices()), OOMKills: e.exit.OOMKills, GPUFault: fault, Tail: e.exit.Tail, CancelledBy: e.exit.Why,
+		GPUs: len(a.devices()), OOMKills: e.exit.OOMKills, GPUFault: fault, Tail: e.exit.Tail, CancelledBy: strings.TrimPrefix(e.exit.Why, "cancelled by "),
 	}
 	if a.meter != nil {
 		for _, f := range a.meter.Faults() {

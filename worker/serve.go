@@ -119,6 +119,10 @@ const noRoomPause = 500 * time.Millisecond
 
 // take gives the job its place and starts its attempt, or gives the job back.
 func (w *Worker) take(ctx context.Context, d *queue.Delivery) {
+	if why := nobodyWaits(d.Job.Spec); why != "" {
+		w.attempts.Go(func() { w.dismiss(d, why) })
+		return
+	}
 	alloc, err := w.grant(ctx, d)
 	if err != nil {
 		w.log.Debug("no_room", "job", d.Ref().String(), "err", err)

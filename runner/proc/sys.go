@@ -38,6 +38,15 @@ func BootID() string {
 	return string(bytes.TrimSpace(b))
 }
 
+// PIDSpace names the pid namespace this process lives in: pids mean something only among those of one.
+func PIDSpace() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // Open returns a descriptor of the process (a pidfd) that becomes readable when it ends. It succeeds on a zombie too:
 // look at [Alive] after opening, never before.
 func Open(pid int) (*os.File, error) {

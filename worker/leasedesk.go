@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+// lend answers questions about this machine's leases and its room until ctx ends.
+func (w *Worker) lend(ctx context.Context) {
+	err := w.cfg.Queue.ServeLeases(ctx, queue.LeaseDesk{Machine: w.cfg.Machine, Held: w.heldLeases, Room: w.roomFor})
+	if err != nil && ctx.Err() == nil {
+		w.log.Error("lease_desk_ended", "err", err)
+	}
+}
+
+func (w *Worker) heldLeases() []queue.HeldLease {
+	var all []queue.HeldLease
+	w.runs.each(func(a *attempt) {
+		l := a.claim.Record().Lease
+		if !a.spec().IsLease() || l != nil && l.Release != nil {
+			return
+		}
+		held := queue.HeldLease{
+			Number: a.claim.Ref().Number, Name: a.spec().Name, Project: a.project, User: a.claim.Job.User, Machine: w.cfg.Machine,
+			GPUs: a.leased(), Since: a.startedAt(), Until: a.leaseEnd(),
+		}
+		if l != nil && l.HeldAt != nil { // it may have been extended
+			held.Until = l.Until
+		}
+		if wish := a.spec().Lease; wish != nil {
+			held.Process = wish.Process
+		}
+		all = append(all, held)
+	})
+	slices.SortFunc(all, func(a, b queue.HeldLease) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+// roomFor says whether the machine could give this now, on a fresh look.
+func (w *Worker) roomFor(ctx context.Context, req job.Requirements) queue.Room {
+	if err := w.pool.CanEver(req); err != nil {
+		return queue.Room{Never: true, Text: err.Error()}
+	}
+	if req.GPUs > 0 && w.pool.Stale(w.cfg.Now()) {
+		snap, err := w.sampler.Refresh(ctx)
+		if err != nil {
+			return queue.Room{Text: err.Error()}
+		}
+		w.pool.Observe(snap, w.cfg.Now())
+	}
+	if _, err := w.pool.Room(req, w.cfg.Now()); err != nil {
+		return queue.Room{Text: err.Error()}
+	}
+	return queue.Room{OK: true}
+}
