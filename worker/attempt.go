@@ -79,7 +79,9 @@ func (w *Worker) see(a *attempt) {
 	log := w.shipLog(a)
 	exit, ended := w.watch(a)
 	if !ended { // detached: the shim has it now
-		a.meter.Stop()
+		if a.meter != nil { // a run without a GPU has none
+			a.meter.Stop()
+		}
 		log.stop()
 		return
 	}
