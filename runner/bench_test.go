@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -114,7 +115,7 @@ func BenchmarkLog(b *testing.B) {
 		log, total := h.Log(0), 0
 		for {
 			f, err := log.Next(b.Context())
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -101,7 +102,7 @@ func TestWorkerKilled(t *testing.T) {
 	var text strings.Builder
 	for {
 		f, err := log.Next(t.Context())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -97,6 +97,7 @@ type kept struct {
 	ID      string        `json:"id"`
 	Mark    string        `json:"mark"`
 	Cgroup  string        `json:"cgroup,omitempty"`
+	Legacy  cgroup.Legacy `json:"legacy,omitempty"`
 	BootID  string        `json:"boot_id"`
 	Grace   time.Duration `json:"grace"`
 	Lead    time.Duration `json:"lead,omitempty"` // from the checkpoint signal to the stop signal
@@ -131,6 +132,10 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 	if b.group != nil {
 		k.Cgroup = b.group.Dir
 	}
+	if k.Legacy, err = p.tree.CreateLegacy(newToken(), run.Limits); err != nil {
+		return nil, errors.Join(err, b.abandon(tracesOf(k, shim.State{})))
+	}
+	order.Legacy = k.Legacy
 	state, err := p.commission(ctx, b, k, order, run)
 	if err == nil {
 		return p.handle(order.Folder, k, state, b.child)

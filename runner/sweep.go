@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -16,13 +17,14 @@ import (
 // began, the mark in their environment. A process that left all three on purpose, on a machine without cgroups, is
 // beyond finding.
 type traces struct {
-	group *cgroup.Group
-	mark  string
-	job   shim.Process
+	group  *cgroup.Group
+	legacy cgroup.Legacy
+	mark   string
+	job    shim.Process
 }
 
 func tracesOf(k kept, state shim.State) traces {
-	t := traces{mark: k.Mark, job: state.Job}
+	t := traces{mark: k.Mark, job: state.Job, legacy: k.Legacy}
 	if k.Cgroup != "" {
 		t.group = &cgroup.Group{Dir: k.Cgroup}
 	}
@@ -95,9 +97,9 @@ func sweep(t traces) error {
 		}
 	}
 	if t.group == nil {
-		return nil
+		return t.legacy.Remove()
 	}
-	return t.group.Remove()
+	return errors.Join(t.legacy.Remove(), t.group.Remove())
 }
 
 // survivorsError names processes that SIGKILL did not end.

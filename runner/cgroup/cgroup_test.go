@@ -149,7 +149,7 @@ func TestProbeThatFails(t *testing.T) {
 func ExampleProbe() {
 	tree := Probe(func(dir string) error { return in(exec.Command("/bin/true"), dir).Run() })
 	switch tree.Level {
-	case Full, Fence, None:
+	case Full, Hybrid, Fence, None:
 		fmt.Println("probed")
 	}
 	// Output: probed

@@ -5,6 +5,7 @@
 // never starts or waits for processes of a run. Light imports only: the shim is built on it.
 //
 //	Full      v2 with the memory and pids controllers: limits, kill, counters
-//	Fence     v2 without them (hybrid machines, no delegation): kill and CPU time
+//	Hybrid    v2 without them, v1 beside it has them: a run that asks for a limit is put there too
+//	Fence     v2 without them (no delegation): kill and CPU time
 //	None      no writable v2 hierarchy: process group, subreaper and marks in the environment do the work
 package cgroup

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -44,18 +44,18 @@ func (t Tree) Limit(g Group, l Limits) error {
 
 func (t Tree) settings(l Limits) map[string]string {
 	s := map[string]string{}
-	granted := strings.Join(t.Controllers, " ")
-	if strings.Contains(granted, "memory") {
+	granted := func(c string) bool { return slices.Contains(t.Controllers, c) && t.legacy[c] == "" }
+	if granted("memory") {
 		s["memory.oom.group"] = "1" // half a run helps nobody
 		if l.MemoryMB > 0 {
 			s["memory.max"] = strconv.FormatInt(l.MemoryMB<<20, 10)
 			s["memory.swap.max"] = "0"
 		}
 	}
-	if strings.Contains(granted, "pids") && l.PIDs > 0 {
+	if granted("pids") && l.PIDs > 0 {
 		s["pids.max"] = strconv.Itoa(l.PIDs)
 	}
-	if strings.Contains(granted, "cpu") && l.CPUs > 0 {
+	if granted("cpu") && l.CPUs > 0 {
 		s["cpu.weight"] = strconv.Itoa(min(10000, 100*l.CPUs))
 	}
 	return s
@@ -126,7 +126,12 @@ func (g Group) CPUSeconds() (float64, bool) {
 
 // PeakMemoryMB is the most host memory the group held at once.
 func (g Group) PeakMemoryMB() (int64, bool) {
-	b, err := os.ReadFile(g.Dir + "/memory.peak")
+	return readMB(g.Dir + "/memory.peak")
+}
+
+// readMB reads a file that holds a number of bytes, and rounds up.
+func readMB(path string) (int64, bool) {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, false
 	}

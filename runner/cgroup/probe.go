@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,9 +15,10 @@ type Level string
 
 // The levels, best first.
 const (
-	Full  Level = "cgroup-v2"
-	Fence Level = "cgroup-v2-fence"
-	None  Level = "process-group"
+	Full   Level = "cgroup-v2"
+	Hybrid Level = "cgroup-hybrid"
+	Fence  Level = "cgroup-v2-fence"
+	None   Level = "process-group"
 )
 
 // Tree is where the groups of this machine's runs are made. The zero Tree makes none.
@@ -25,6 +27,8 @@ type Tree struct {
 	Text        string   // for people: what holds a run, and what is missing
 	Root        string   // folder of the groups; "" when there are none
 	Controllers []string // that limit and count a run
+
+	legacy map[string]string // controllers that sit in v1: the folder of the groups there
 }
 
 // wanted controllers; a run's limits use those that the machine grants.
@@ -48,7 +52,19 @@ func Probe(try func(dir string) error) Tree {
 	}
 	if slices.Contains(t.Controllers, "memory") && slices.Contains(t.Controllers, "pids") {
 		t.Level = Full
+		if t.legacy = legacyRoots(t.Controllers); t.legacy["memory"] != "" {
+			t.Level = Hybrid
+			t.Controllers = append(t.Controllers, slices.Sorted(maps.Keys(t.legacy))...)
+			t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; v1 limits " + strings.Join(t.Controllers, ", ") + " of runs that ask for it"
+			return t
+		}
 		t.Text = "cgroup v2 at " + root + " with " + strings.Join(t.Controllers, ", ")
+		return t
+	}
+	if t.legacy = legacyRoots(t.Controllers); t.legacy["memory"] != "" {
+		t.Level = Hybrid
+		t.Controllers = append(t.Controllers, slices.Sorted(maps.Keys(t.legacy))...)
+		t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; v1 limits " + strings.Join(t.Controllers, ", ") + " of runs that ask for it"
 		return t
 	}
 	t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; without the memory controller (hybrid hierarchy or not delegated) host memory is not limited"
@@ -68,11 +84,11 @@ func (t Tree) prove(try func(dir string) error) error {
 // makeRoot makes the folder for groups below this process's own place in the v2 hierarchy: that is what a service
 // manager delegates.
 func makeRoot() (string, error) {
-	mount, err := mountPoint()
+	mount, err := mountPoint("cgroup2 ", "")
 	if err != nil {
 		return "", err
 	}
-	own, err := ownPath()
+	own, err := ownPath("0::")
 	if err != nil {
 		return "", err
 	}
@@ -86,8 +102,9 @@ func makeRoot() (string, error) {
 	return root, nil
 }
 
-// mountPoint finds the v2 hierarchy: /sys/fs/cgroup, or /sys/fs/cgroup/unified on hybrid machines.
-func mountPoint() (string, error) {
+// mountPoint finds a hierarchy: the v2 one is /sys/fs/cgroup, or /sys/fs/cgroup/unified on hybrid machines; those of v1
+// are told by a controller in their options.
+func mountPoint(kind, controller string) (string, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", err
@@ -95,24 +112,29 @@ func mountPoint() (string, error) {
 	for line := range strings.Lines(string(b)) {
 		before, after, found := strings.Cut(line, " - ")
 		f := strings.Fields(before)
-		if found && len(f) > 4 && strings.HasPrefix(after, "cgroup2 ") {
+		if !found || len(f) < 5 || !strings.HasPrefix(after, kind) {
+			continue
+		}
+		options := strings.Split(after[strings.LastIndexByte(strings.TrimSpace(after), ' ')+1:], ",")
+		if controller == "" || slices.ContainsFunc(options, func(o string) bool { return strings.TrimSpace(o) == controller }) {
 			return f[4], nil
 		}
 	}
-	return "", errors.New("no cgroup v2 hierarchy is mounted")
+	return "", errors.New("no " + strings.TrimSpace(kind+controller) + " hierarchy is mounted")
 }
 
-func ownPath() (string, error) {
+// ownPath is where this process is in a hierarchy; key is how its line in /proc/self/cgroup names that.
+func ownPath(key string) (string, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(b)) {
-		if path, found := strings.CutPrefix(line, "0::"); found {
+		if before, path, found := strings.Cut(line, key); found && !strings.Contains(before, ":") {
 			return strings.TrimSpace(path), nil
 		}
 	}
-	return "", errors.New("this process is in no cgroup v2")
+	return "", errors.New("this process is in no cgroup " + key)
 }
 
 // enable hands the wanted controllers down to root's children and returns those it got.

@@ -320,3 +320,26 @@ func testSession(t *testing.T, s suite) {
 		h.Detach()
 	}
 }
+
+// A run that takes more host memory than it asked for is ended by the kernel, and the counter says so: the evidence for
+// oom_host, also when a child was killed and the command ended with a code of its own.
+func testHostMemory(t *testing.T, s suite) {
+	b := s.setup(t)
+	if !slices.Contains(b.r.Isolation().Controllers, "memory") {
+		t.Skip("DID NOT RUN: " + b.r.Isolation().Text)
+	}
+	run := b.run("print=greedy", "grow=600")
+	run.Limits = runner.Limits{MemoryMB: 150, PIDs: 200}
+	exit := b.wait(b.start(run))
+	if exit.Signal != "SIGKILL" || exit.OOMKills != 1 || exit.Cause != "" {
+		t.Errorf("ended with %d %q %q, %d OOM kills; want the kernel's kill, counted", exit.Code, exit.Signal, exit.Cause, exit.OOMKills)
+	}
+	if exit.PeakMemoryMB == nil || *exit.PeakMemoryMB > 160 || *exit.PeakMemoryMB < 100 {
+		t.Errorf("peak %v MiB under a limit of 150", exit.PeakMemoryMB)
+	}
+	b.nothingLeft()
+	run.ID, run.Limits.MemoryMB = "8.1", 2000
+	if exit := b.wait(b.start(run)); exit.Code != 0 || exit.OOMKills != 0 || *exit.PeakMemoryMB < 600 {
+		t.Errorf("within its limit it ended with %d, %d OOM kills, peak %d MiB", exit.Code, exit.OOMKills, *exit.PeakMemoryMB)
+	}
+}

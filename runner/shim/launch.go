@@ -3,6 +3,7 @@ package shim
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -54,7 +55,14 @@ func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err er
 		Dir: o.Dir, Env: append(o.Env[:len(o.Env):len(o.Env)], o.Mark), Sys: sys,
 		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},
 	}
+	limits := cgroup.Legacy(o.Legacy)
+	if err := limits.Enter(); err != nil {
+		return 0, errors.Join(err, limits.Leave())
+	}
 	pid, err = syscall.ForkExec(path, o.Command, attr)
+	if left := limits.Leave(); left != nil && err == nil {
+		fmt.Fprintln(os.Stderr, left) // the run is fine; the shim is counted with it
+	}
 	return pid, explain(err, path)
 }
 

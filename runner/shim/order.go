@@ -45,6 +45,7 @@ type Order struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env"`
 	Dir     string   `json:"dir"`
+	Legacy  []string `json:"legacy,omitempty"` // v1 cgroups that limit the run
 
 	StopSignal       int           `json:"stop_signal"`
 	Grace            time.Duration `json:"grace"`

@@ -333,10 +333,18 @@ func (s *supervisor) count(exit *Exit) {
 		peak := (used.Maxrss + 1023) / 1024
 		exit.PeakMemoryMB = &peak
 	}
+	limits := cgroup.Legacy(s.order.Legacy)
+	exit.OOMKills = limits.OOMKills()
+	if peak, ok := limits.PeakMemoryMB(); ok {
+		exit.PeakMemoryMB = &peak
+	}
+	if err := limits.Remove(); err != nil && len(exit.Survivors) == 0 {
+		s.warn(err.Error())
+	}
 	if s.tree.group == nil {
 		return
 	}
-	exit.OOMKills = s.tree.group.OOMKills()
+	exit.OOMKills += s.tree.group.OOMKills()
 	if cpu, ok := s.tree.group.CPUSeconds(); ok {
 		exit.CPUSeconds = cpu
 	}
