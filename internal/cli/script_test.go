@@ -6,19 +6,25 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/operator"
 	"github.com/berthq/berth/internal/cli/submit"
+	"github.com/berthq/berth/internal/cli/worker"
+	_ "github.com/berthq/berth/runner/shim" // the workers of the scripts are this binary, and so are their shims
 )
 
 // The binary under test is this one: scripts run it under the names of the commands.
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"submit": program(submit.Root),
+		"worker": program(worker.Root),
+		"berth":  program(operator.Root),
 	})
 }
 
@@ -41,21 +47,38 @@ func (l leakChecked) Run() int {
 	return code
 }
 
-// TestScripts types what a user types: testdata/script/*.txt.
+// TestScripts types what a user types: testdata/script/*.txt. Each script may start a broker of its own, and workers.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":    exits,
+			"number":   number,
+			"broker":   startBroker,
+			"start":    start,
+			"end":      endProcess,
+			"await":    await,
+			"publish":  publish,
+			"perm":     perm,
+			"bytes":    sameBytes,
+			"waitfile": waitFile,
 		},
 	})
 }
 
 func setup(env *testscript.Env) error {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
-	env.Setenv("USER", "ada")
+	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+	env.Setenv("BERTH_WORKER_STORE", filepath.Join(env.WorkDir, "store"))
+	env.Setenv("BERTH_SERVER", "nats://127.0.0.1:1") // nobody listens; a script that wants a broker says so
+	env.Values[processesKey{}] = &processes{}
 	return nil
 }
 
@@ -78,4 +101,58 @@ func codeOf(err error) int {
 		return e.ExitCode()
 	}
 	return -1
+}
+
+// number VARIABLE: the last stdout is one number; keep it.
+func number(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: number VARIABLE")
+	}
+	var n uint64
+	if _, err := fmt.Sscanf(ts.ReadFile("stdout"), "%d\n", &n); err != nil {
+		ts.Fatalf("stdout is no number: %q", ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], fmt.Sprint(n))
+}
+
+// perm MODE FILE: the file has that mode.
+func perm(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: perm MODE FILE")
+	}
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
+	}
+}
+
+// bytes stdout|stderr TEXT: the stream is exactly that, Go escapes understood.
+func sameBytes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: bytes stdout|stderr TEXT")
+	}
+	want, err := unescape(args[1])
+	ts.Check(err)
+	if got := ts.ReadFile(args[0]); got != want {
+		ts.Fatalf("%s is %q, want %q", args[0], got, want)
+	}
+}
+
+// waitfile FILE: until the file is there.
+func waitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfile FILE")
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }

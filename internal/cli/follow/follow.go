@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"golang.org/x/sync/errgroup"
 
@@ -110,37 +109,6 @@ func tell(ctx context.Context, g *cli.Globals, q *queue.Queue, r job.Result, o O
 	}
 	g.Say("berth: %s", line)
 	return nil
-}
-
-// Input gathers what the report is drawn from. What cannot be had is left out.
-func Input(ctx context.Context, q *queue.Queue, r job.Result) report.Input {
-	in := report.Input{Result: r}
-	if j, err := q.Job(ctx, r.Number); err == nil {
-		in.Requirements = &j.Requirements
-	}
-	ref := queue.JobRef(r.Number)
-	if r.Index != nil {
-		ref = queue.TaskRef(r.Number, *r.Index)
-	}
-	var series struct {
-		GPUs map[string]struct {
-			Utilization []*float64 `json:"utilization"`
-		} `json:"gpus"`
-	}
-	if err := q.Series(ctx, r.Project, ref, r.Attempt, &series); err != nil {
-		return in
-	}
-	in.Utilization = map[string][]float64{}
-	for key, s := range series.GPUs {
-		for _, p := range s.Utilization {
-			if p == nil {
-				in.Utilization[key] = append(in.Utilization[key], math.NaN())
-				continue
-			}
-			in.Utilization[key] = append(in.Utilization[key], *p)
-		}
-	}
-	return in
 }
 
 // ending is the exit code of a command that waited: a job's own, or of a group and of several jobs whether all

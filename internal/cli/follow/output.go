@@ -57,7 +57,7 @@ func prefixed(data []byte, prefix string, open bool) []byte {
 			out = append(out, prefix...)
 		}
 		out = append(out, b)
-		open = b == '\n'
+		open = b != '\n'
 	}
 	return out
 }

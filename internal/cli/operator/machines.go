@@ -176,14 +176,13 @@ func freeText(gpu queue.GPU) string {
 }
 
 func foreignText(gpu queue.GPU) string {
-	parts := []string{}
-	if gpu.Why != "" {
-		parts = append(parts, gpu.Why)
+	switch {
+	case len(gpu.Foreign) > 0:
+		return "foreign: " + strings.Join(gpu.Foreign, ", ")
+	case gpu.State == "busy":
+		return "" // the column of jobs says it
 	}
-	if len(gpu.Foreign) > 0 && gpu.Why == "" {
-		parts = append(parts, strings.Join(gpu.Foreign, ", "))
-	}
-	return strings.Join(parts, ": ")
+	return gpu.Why
 }
 
 func gauge(v *float64, format string) string {

@@ -105,17 +105,19 @@ func load(ctx context.Context, q *queue.Queue, ref queue.Ref) (shown, error) {
 	return s, err
 }
 
+const labelWidth = 10
+
 func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) error {
 	term, now := g.Screen(), g.Env().Now()
 	row := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(g.Out(), "%s %s\n", term.Paint(screen.Dim, screen.Pad(label, 10, false)), screen.Safe(text))
+			fmt.Fprintf(g.Out(), "%s %s\n", term.Paint(screen.Dim, screen.Pad(label, labelWidth, false)), screen.Safe(text))
 		}
 	}
 	cell := stateCell(s.JobView)
 	fmt.Fprintf(g.Out(), "%s %s  %s\n", term.Paint(screen.Bold, "job "+s.Ref.String()), screen.Safe(s.Name), term.Paint(cell.Color, cell.Text))
 	row("why", whyText(s.JobView))
-	row("command", strings.Join(s.Spec.Command, " "))
+	row("command", screen.Fit(strings.Join(s.Spec.Command, " "), max(term.Width-labelWidth-1, 0)))
 	row("in", s.Spec.Workdir)
 	row("project", s.Project)
 	row("user", userText(s.JobView, s.SubmitHost))
@@ -144,7 +146,9 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 		return nil
 	}
 	fmt.Fprintln(g.Out())
-	return report.Write(g.Out(), term, follow.Input(ctx, q, *s.result))
+	in := follow.Input(ctx, q, *s.result)
+	in.Untitled = true
+	return report.Write(g.Out(), term, in)
 }
 
 func userText(v queue.JobView, host string) string {

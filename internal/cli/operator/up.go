@@ -88,22 +88,23 @@ func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 		return err
 	}
 	defer broker.Shutdown() // last: what runs still reports to it
-	if err := greet(g, f, broker); err != nil {
-		return err
-	}
 	nc, err := queue.Connect(ctx, queue.ConnectOptions{InProcess: broker, Token: broker.Token(), Name: "berth up", Logger: log})
 	if err != nil {
 		return cli.Broker(err)
 	}
 	defer nc.Close()
-	if !f.noWorker {
-		return worker.Serve(signals, g, at.worker, nc, broker.ClientURL(), log)
-	}
 	q, err := queue.Open(ctx, nc, worker.QueueOptions(at.worker, g.Env(), log))
 	if err != nil {
 		return cli.Broker(err)
 	}
 	defer q.Close()
+	// Only now: who reads the file finds a broker with everything in it.
+	if err := greet(g, f, broker); err != nil {
+		return err
+	}
+	if !f.noWorker {
+		return worker.Serve(signals, g, at.worker, q, broker.ClientURL(), log)
+	}
 	log.Info("broker_ready", "server", broker.ClientURL())
 	<-signals.Claim.Done()
 	return nil

@@ -57,10 +57,10 @@ func meanUtilization(stats []job.GPUStats) (float64, bool) {
 }
 
 // peakMemory is the fullest device's peak with that device's size.
-func peakMemory(stats []job.GPUStats) (used, total int64, ok bool) {
+func peakMemory(stats []job.GPUStats, cardMB map[string]int64) (used, total int64, ok bool) {
 	best := -1.0
 	for _, s := range stats {
-		size, known := cardSize(s)
+		size, known := cardSize(s, cardMB)
 		if !known || s.MemoryUsedMB.Max/size <= best {
 			continue
 		}
@@ -70,9 +70,16 @@ func peakMemory(stats []job.GPUStats) (used, total int64, ok bool) {
 	return used, total, ok
 }
 
-// cardSize reads the card's memory back from "used" and "used in percent": the result does not carry it.
-func cardSize(s job.GPUStats) (float64, bool) {
-	if s.MemoryUsedMB == nil || s.MemoryUsagePercent == nil || s.MemoryUsagePercent.Max <= 0 {
+// cardSize is the card's memory: known, or read back from "used" and "used in percent", for the result does not carry
+// it. Of a card hardly used the percentage is too coarse for that.
+func cardSize(s job.GPUStats, cardMB map[string]int64) (float64, bool) {
+	const coarse = 1
+	switch {
+	case s.MemoryUsedMB == nil:
+		return 0, false
+	case cardMB[s.UUID] > 0:
+		return float64(cardMB[s.UUID]), true
+	case s.MemoryUsagePercent == nil || s.MemoryUsagePercent.Max < coarse:
 		return 0, false
 	}
 	return s.MemoryUsedMB.Max / s.MemoryUsagePercent.Max * 100, true

@@ -17,6 +17,8 @@ type Input struct {
 	Result       job.Result
 	Requirements *job.Requirements    // as the attempt had them; nil = unknown
 	Utilization  map[string][]float64 // per device index, percent over the run; missing = no sparkline
+	CardMB       map[string]int64     // memory of the devices by UUID, as far as known
+	Untitled     bool                 // who prints it has named the job
 }
 
 const (
@@ -31,7 +33,10 @@ func Write(w io.Writer, term screen.Terminal, in Input) error {
 		return nil
 	}
 	p := &page{term: term}
-	p.head(in.Result)
+	if !in.Untitled {
+		p.title(in.Result)
+	}
+	p.facts(in.Result)
 	p.bars(in)
 	p.gpus(in)
 	p.advice(in.Result)
@@ -49,12 +54,15 @@ func (p *page) line(format string, args ...any) {
 	p.b.WriteString(text + "\n")
 }
 
-func (p *page) head(r job.Result) {
+func (p *page) title(r job.Result) {
 	title := "job " + Number(r)
 	if r.Name != "" {
 		title += " " + screen.Safe(r.Name)
 	}
 	p.line("%s  %s", p.term.Paint(screen.Bold, screen.Fit(title, p.term.Width)), p.term.Paint(StateColor(r.State), string(r.State)))
+}
+
+func (p *page) facts(r job.Result) {
 	facts := []string{"ran " + screen.Span(screen.Seconds(r.RunSeconds))}
 	if r.Machine != "" {
 		facts[0] += " on " + screen.Safe(r.Machine)
@@ -63,7 +71,7 @@ func (p *page) head(r job.Result) {
 	if r.Attempt > 1 {
 		facts = append(facts, screen.Plural(r.Attempt, "attempt"))
 	}
-	if rep := r.Report; rep != nil && rep.GPUHours > 0 {
+	if rep := r.Report; rep != nil && rep.GPUHours >= 0.005 {
 		facts = append(facts, strconv.FormatFloat(rep.GPUHours, 'f', 2, 64)+" GPU-hours")
 	}
 	if rep := r.Report; rep != nil && rep.EnergyJoules != nil {
@@ -83,7 +91,7 @@ func (p *page) bars(in Input) {
 	if share, ok := meanUtilization(stats); ok {
 		p.bar("GPU", share, fmt.Sprintf("%.0f %% of %s", 100*share, screen.Plural(len(stats), "GPU")))
 	}
-	if used, total, ok := peakMemory(stats); ok {
+	if used, total, ok := peakMemory(stats, in.CardMB); ok {
 		p.bar("memory", float64(used)/float64(total), "peak "+screen.MemoryOf(used, total))
 	}
 	rep := in.Result.Report

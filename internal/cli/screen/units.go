@@ -17,17 +17,19 @@ func Ago(t, now time.Time) string {
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d < 0:
-		return "in " + Span(-d)
+		return "in " + Span((-d).Truncate(time.Second))
 	}
-	return Span(d) + " ago"
+	return Span(d.Truncate(time.Second)) + " ago"
 }
 
-// Span is a duration in its two largest units at most: 0.8s 12s 3m05s 2h10m 4d3h.
+// Span is a duration in its two largest units at most: 20ms 0.8s 12s 3m05s 2h10m 4d3h.
 func Span(d time.Duration) string {
 	if d < 0 {
 		return "-" + Span(-d)
 	}
 	switch {
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		s := fmt.Sprintf("%.1f", d.Seconds())
 		return strings.TrimSuffix(s, ".0") + "s"
@@ -70,6 +72,8 @@ func Memory(mib int64) string {
 // MemoryOf is a part of a whole in the whole's unit: "7.9 of 24 GiB".
 func MemoryOf(part, whole int64) string {
 	switch {
+	case part < 100 && whole >= 1024:
+		return Memory(part) + " of " + Memory(whole)
 	case whole < 1024:
 		return fmt.Sprintf("%d of %d MiB", part, whole)
 	case whole < 1024*1024:

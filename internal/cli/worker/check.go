@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,7 +56,7 @@ func newCheck(g *cli.Globals) *cobra.Command {
 		ctx, stop := g.Env().Interruptible(cmd.Context())
 		defer stop()
 		findings := check(ctx, g, w)
-		if err := cli.Print(g, findingTable(), findings); err != nil {
+		if err := printFindings(g, findings); err != nil {
 			return err
 		}
 		for _, f := range findings {
@@ -186,16 +187,46 @@ func judgeClock(f finding, broker, before, after time.Time) finding {
 	return f
 }
 
-func findingTable() table.View[finding] {
-	colors := map[verdict]screen.Color{works: screen.Green, half: screen.Yellow, fails: screen.Red}
+var verdictColors = map[verdict]screen.Color{works: screen.Green, half: screen.Yellow, fails: screen.Red}
+
+// printFindings shows a person every word, and under what does not work what to do.
+func printFindings(g *cli.Globals, findings []finding) error {
+	if !g.Output.ForPeople() {
+		return cli.Print(g, findingView(), findings)
+	}
+	const indent = 20
+	term := g.Screen()
+	width := 0
+	if term.Width > 0 {
+		width = max(term.Width-indent, 20)
+	}
+	for _, f := range findings {
+		head := term.Paint(verdictColors[f.Verdict], screen.Pad(string(f.Verdict), 7, false)) + "  " + screen.Pad(f.What, 9, false)
+		lines := screen.Wrap(screen.Safe(f.Found), width)
+		if f.Do != "" {
+			lines = append(lines, screen.Wrap("-> "+screen.Safe(f.Do), width)...)
+		}
+		for _, line := range lines {
+			if _, err := fmt.Fprintf(g.Out(), "%s  %s\n", head, line); err != nil {
+				return err
+			}
+			head = strings.Repeat(" ", indent-2)
+		}
+	}
+	return nil
+}
+
+func findingView() table.View[finding] {
+	text := func(get func(finding) string) func(finding) table.Cell {
+		return func(f finding) table.Cell { return table.Text(get(f)) }
+	}
 	return table.View[finding]{
 		Name: func(f finding) string { return f.What },
 		Columns: []table.Column[finding]{
-			{Title: "WHAT", Field: "what", Cell: func(f finding) table.Cell { return table.Text(f.What) }},
-			{Title: "", Field: "verdict", Cell: func(f finding) table.Cell { return table.Text(string(f.Verdict)) }},
-			{Title: "VERDICT", Cell: func(f finding) table.Cell { return table.Cell{Text: string(f.Verdict), Color: colors[f.Verdict]} }},
-			{Title: "FOUND", Field: "found", Shrink: 20, Cell: func(f finding) table.Cell { return table.Text(f.Found) }},
-			{Title: "WHAT TO DO", Field: "do", Shrink: 20, Cell: func(f finding) table.Cell { return table.Text(f.Do) }},
+			{Field: "what", Cell: text(func(f finding) string { return f.What })},
+			{Field: "verdict", Cell: text(func(f finding) string { return string(f.Verdict) })},
+			{Field: "found", Cell: text(func(f finding) string { return f.Found })},
+			{Field: "do", Cell: text(func(f finding) string { return f.Do })},
 		},
 	}
 }

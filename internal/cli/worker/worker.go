@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/berthq/berth/internal/cli"
@@ -103,20 +102,20 @@ func run(ctx context.Context, g *cli.Globals, w config.Worker) error {
 		return cli.Broker(err)
 	}
 	defer nc.Close()
-	return Serve(signals, g, w, nc, nc.ConnectedUrlRedacted(), log)
-}
-
-// Serve runs a worker over a connection until the contexts end it. server is the broker's address for people.
-func Serve(signals Contexts, g *cli.Globals, w config.Worker, nc *nats.Conn, server string, log *slog.Logger) error {
-	cfg, err := Config(w, g.Env(), log)
-	if err != nil {
-		return err
-	}
 	q, err := queue.Open(signals.Claim, nc, QueueOptions(w, g.Env(), log))
 	if err != nil {
 		return cli.Broker(err)
 	}
 	defer q.Close()
+	return Serve(signals, g, w, q, nc.ConnectedUrlRedacted(), log)
+}
+
+// Serve runs a worker on a queue until the contexts end it. server is the broker's address for people.
+func Serve(signals Contexts, g *cli.Globals, w config.Worker, q *queue.Queue, server string, log *slog.Logger) error {
+	cfg, err := Config(w, g.Env(), log)
+	if err != nil {
+		return err
+	}
 	cfg.Queue = q
 	cfg.OnReady = func(r worker.Ready) { ready(g, log, r, server) }
 	house, err := worker.New(cfg)
