@@ -11,14 +11,10 @@ var unbuilt = []string{
 	"container",
 	"secrets",
 	"preemptible",
-	"begin",
-	"deadline",
-	"wait_timeout",
 	"depends_on",
 	"same_gpu_as",
 	"checkpoint",
 	"idle",
-	"group",
 	"notify",
 }
 

@@ -3,7 +3,6 @@ package job_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -34,7 +33,6 @@ func TestValidateAccepts(t *testing.T) {
 
 func TestValidateRefuses(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	for want, s := range map[string]job.Spec{
 		"name: is 201 characters long":                   {Name: strings.Repeat("ü", 201)},
 		"name: is not UTF-8 text":                        {Name: "\xff"},
@@ -42,7 +40,7 @@ func TestValidateRefuses(t *testing.T) {
 		"project: \"" + strings.Repeat("p", 33):          {Project: strings.Repeat("p", 33)},
 		"labels: has 65 labels":                          {Labels: manyLabels(65)},
 		"time_limit: is negative":                        {TimeLimit: -1},
-		"`begin` is not supported yet by this version":   {Begin: &now},
+		"`notify` is not supported yet by this version":  {Notify: []string{"x"}},
 		"`secrets` is not supported yet by this version": {Secrets: []string{"X"}},
 		"`preemptible` is not supported yet":             {Preemptible: true},
 		"`steps` is not supported yet":                   {Steps: []job.Step{{Name: "a"}}},

@@ -76,6 +76,9 @@ func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) 
 	}
 	ctx, cancel := d.session.bind(context.WithoutCancel(ctx))
 	defer cancel()
+	if err := d.mayStart(ctx); err != nil {
+		return nil, err
+	}
 	for {
 		if d.session.IsLost() {
 			return nil, errors.Join(ErrSessionLost, d.ticket.giveBack(0))
@@ -96,6 +99,35 @@ func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) 
 		}
 	}
 }
+
+// mayStart asks what the record of the job itself does not say: that it is not too late, and of a task, that its group
+// goes on.
+func (d *Delivery) mayStart(ctx context.Context) error {
+	if expired, err := d.q.expire(ctx, d.Ref(), &d.Job, d.Record); err != nil || expired {
+		if err != nil {
+			return errors.Join(err, d.ticket.giveBack(time.Second))
+		}
+		return d.acknowledge(ctx)
+	}
+	if d.Index == nil {
+		return nil
+	}
+	switch group := d.q.groupState(ctx, d.Number); {
+	case group == job.Held:
+		return errors.Join(ErrStepBack, d.ticket.giveBack(min(heldAgain, d.q.opts.AckWait)))
+	case group.Final() && d.Epoch == 1: // a later epoch may be a retry of the task alone
+		why := &job.Cancel{By: "berth", At: d.q.now().UTC(), Reason: "its group has ended"}
+		err := d.q.endUnclaimed(ctx, d.Ref(), ending{state: job.Cancelled, by: why})
+		if err != nil && !errors.Is(err, ErrFinal) {
+			return errors.Join(err, d.ticket.giveBack(time.Second))
+		}
+		return d.acknowledge(ctx)
+	}
+	return nil
+}
+
+// heldAgain is when a task of a held group is looked at again.
+const heldAgain = 15 * time.Second
 
 func isDealtWith(err error) bool {
 	return errors.Is(err, ErrForget) || errors.Is(err, ErrHeld) || errors.Is(err, ErrStepBack)

@@ -44,15 +44,22 @@ func (q *Queue) RunClerk(ctx context.Context) error {
 		}
 		defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
 	}
+	c.groups.Go(func() error {
+		q.persist(ctx, "wake_ups", func() error { return q.serveDue(ctx) })
+		return nil
+	})
+	q.persist(ctx, "clerk", func() error { return c.serve(ctx, groupCtx) })
+	return c.groups.Wait()
+}
+
+// persist begins a service again whenever it fails, until ctx ends.
+func (q *Queue) persist(ctx context.Context, name string, serve func() error) {
 	for ctx.Err() == nil {
-		err := c.serve(ctx, groupCtx)
-		if err == nil || ctx.Err() != nil {
-			break
+		if err := serve(); err != nil && ctx.Err() == nil {
+			q.log.Warn("service_interrupted", "service", name, "err", err)
 		}
-		q.log.Warn("clerk_interrupted", "err", err)
 		_ = sleep(ctx, time.Second) // its only error is the end of ctx, which the loop sees
 	}
-	return c.groups.Wait()
 }
 
 func (q *Queue) clerkConfig() jetstream.ConsumerConfig {
@@ -75,9 +82,7 @@ func (c *clerk) serve(ctx, groupCtx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, messages.Drain)
-	defer stop()
-	defer messages.Stop()
+	defer endWith(ctx, messages)()
 	arrived := make(chan jetstream.Msg, clerkBatch)
 	failed := make(chan error, 1)
 	go func() {
@@ -98,6 +103,27 @@ func (c *clerk) serve(ctx, groupCtx context.Context) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// endWith lets an iterator end with ctx: it hands out what it has in hand, and is cut off after a second where no broker
+// confirms that this was all (what it has then comes back after AckWait). The returned function ends it for good.
+func endWith(ctx context.Context, m jetstream.MessagesContext) func() {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		m.Drain()
+		patience := time.NewTimer(time.Second)
+		defer patience.Stop()
+		select {
+		case <-ended:
+		case <-patience.C:
+			m.Stop()
+		}
+	})
+	return func() {
+		stop()
+		m.Stop()
+		close(ended)
+	}
 }
 
 // gather takes what has arrived already, up to a batch.
@@ -173,6 +199,9 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 		return nil, c.refuse(ctx, m, JobRef(number), ending{
 			state: job.Cancelled, reason: "Duplicate", text: fmt.Sprintf("job %d has the same idempotency key", first),
 		})
+	}
+	if err := c.q.remind(ctx, j, number); err != nil {
+		return nil, err
 	}
 	if j.IsGroup() {
 		c.q.jobs.put(number, j)

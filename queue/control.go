@@ -43,7 +43,7 @@ type controlAnswer struct {
 
 // The errors that keep their identity across the wire.
 var wireErrors = map[string]error{
-	"not_found": ErrNotFound, "final": ErrFinal, "not_allowed": ErrNotAllowed, "bad_request": ErrBadRequest,
+	"not_found": ErrNotFound, "final": ErrFinal, "not_allowed": ErrNotAllowed, "bad_request": ErrBadRequest, "running": ErrRunning,
 	"no_lease": ErrNoLease,
 }
 
@@ -153,6 +153,11 @@ func (q *Queue) control(ctx context.Context, verb, project, user string, r contr
 	switch verb {
 	case verbCancel:
 		return q.cancelJob(ctx, ref, job.Cancel{By: user, At: q.now().UTC(), Reason: r.Reason})
+	case verbHold, verbRelease, verbSet:
+		if j == nil {
+			return "", ErrFinal // a message that is no job has ended dead
+		}
+		return q.steer(ctx, verb, ref, j, user, r)
 	case verbLease:
 		return q.leaseDeed(ctx, ref, j, user, r)
 	}

@@ -183,6 +183,11 @@ func (d *Delivery) forget(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrFinal) {
 		return err
 	}
+	return d.acknowledge(ctx)
+}
+
+// acknowledge takes a delivery off its lane that needs no run.
+func (d *Delivery) acknowledge(ctx context.Context) error {
 	if err := d.ticket.done(ctx); err != nil {
 		d.q.log.Debug("not_acknowledged", "job", d.Ref().String(), "err", err) // it comes again, and is forgotten again
 	}

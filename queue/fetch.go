@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -57,4 +58,37 @@ func (q *Queue) Job(ctx context.Context, number uint64) (*job.Job, error) {
 		q.jobs.put(number, j)
 	}
 	return j, nil
+}
+
+// groupStates keeps for a second how groups stand, so that a claim of one of many tasks costs no request of its own.
+type groupStates struct {
+	mu  sync.Mutex
+	all map[uint64]groupStanding
+}
+
+type groupStanding struct {
+	state job.State
+	at    time.Time
+}
+
+const groupStandingFor = time.Second
+
+// groupState is how a group stood within the last second; "" where it cannot be read, which stops nothing.
+func (q *Queue) groupState(ctx context.Context, number uint64) job.State {
+	g := &q.groups
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if s, ok := g.all[number]; ok && now.Sub(s.at) < groupStandingFor {
+		return s.state
+	}
+	rec, _, err := q.records.get(ctx, JobRef(number))
+	if err != nil || rec == nil {
+		return ""
+	}
+	if g.all == nil || len(g.all) >= jobCacheSize {
+		g.all = map[uint64]groupStanding{}
+	}
+	g.all[number] = groupStanding{rec.State, now}
+	return rec.State
 }

@@ -173,7 +173,11 @@ func (c *Claim) endInstead(rec *job.Record) bool {
 	case c.q.exhausted(rec):
 		c.q.closeRecord(&c.Job, c.ref, rec, job.Result{State: job.Dead, Reason: "system_attempts", Evidence: exhaustedText(rec)})
 	default:
-		return false
+		reason, text, late := overdue(&c.Job, rec, c.q.now())
+		if !late {
+			return false
+		}
+		c.q.closeRecord(&c.Job, c.ref, rec, job.Result{State: job.Expired, Reason: reason, Evidence: text})
 	}
 	return true
 }

@@ -193,6 +193,9 @@ func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.J
 	switch {
 	case rec != nil && rec.State.Final():
 		return nil, jan.verify(ctx, ref, rec, did)
+	case !ref.Task && isOverdue(j, rec, jan.q.now()):
+		_, err := jan.q.expire(ctx, ref, j, rec)
+		return nil, err
 	case j.IsGroup() && !ref.Task:
 		return jan.lookAtTasks(ctx, scan, ref.Number, j, rec, did)
 	case rec == nil:
@@ -211,6 +214,11 @@ func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.J
 		return []suspect{{ref, j, rec.Epoch}}, err
 	}
 	return []suspect{{ref, j, rec.Epoch}}, nil
+}
+
+func isOverdue(j *job.Job, rec *job.Record, now time.Time) bool {
+	_, _, yes := overdue(j, rec, now)
+	return yes && (rec == nil || rec.State != job.Running)
 }
 
 // lookAtTasks compares the tasks of a group that have been put on lanes.

@@ -65,6 +65,7 @@ type Queue struct {
 
 	records records
 	jobs    *jobCache
+	groups  groupStates
 	lanes   *laneTable
 
 	// failpoint, when a test sets it, is asked before and after each step that a crash could separate from the next.

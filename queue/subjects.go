@@ -38,6 +38,7 @@ const (
 	prefixJobs        = "berth.jobs."
 	prefixLanes       = "berth.lanes."
 	prefixSched       = "berth.sched."
+	prefixDue         = "berth.due." // berth.due.<project>: wake-ups for jobs that may be overdue
 	prefixRuns        = "berth.runs."
 	prefixResults     = "berth.results."
 	prefixLogs        = "berth.logs."
@@ -54,6 +55,7 @@ const (
 	subjectResultsOfTasks = prefixResults + "*.*.*"
 	subjectControlAll     = prefixControl + ">"
 
+	consumerDue   = "due"     // the durable consumer of wake-ups on BERTH_LANES
 	consumerClerk = "clerk"   // the durable consumer on BERTH_JOBS that all clerks share
 	lanePrefix    = "lane."   // keys of BucketShapes
 	shapePrefix   = "shape."  // keys of BucketShapes

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -40,9 +41,14 @@ func TestSubmitRefusesWhatNobodyCouldRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quick())
 	for name, edit := range map[string]func(*job.Job){
-		"project":     func(j *job.Job) { j.Project = "Lab.x" },
-		"no user":     func(j *job.Job) { j.User = "" },
-		"negative":    func(j *job.Job) { j.Requirements.GPUs = -1 },
+		"project":              func(j *job.Job) { j.Project = "Lab.x" },
+		"no user":              func(j *job.Job) { j.User = "" },
+		"negative":             func(j *job.Job) { j.Requirements.GPUs = -1 },
+		"deadline in the past": func(j *job.Job) { past := time.Now().Add(-time.Minute); j.Spec.Deadline = &past },
+		"begin after deadline": func(j *job.Job) {
+			deadline, begin := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+			j.Spec.Deadline, j.Spec.Begin = &deadline, &begin
+		},
 		"empty group": func(j *job.Job) { j.Tasks = &job.Tasks{} },
 		"too many":    func(j *job.Job) { j.Tasks = &job.Tasks{Indexes: "1-100001", Count: 100001} },
 		"wrong count": func(j *job.Job) { j.Tasks = &job.Tasks{Indexes: "1-3", Count: 4} },

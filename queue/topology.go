@@ -52,7 +52,7 @@ func streams(o Options) []jetstream.StreamConfig {
 	jobs := limits(StreamJobs, 90*day, prefixJobs+"*.*")
 	jobs.DenyDelete, jobs.DenyPurge = true, true
 
-	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">")
+	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">", prefixDue+"*")
 	lanes.Retention = jetstream.WorkQueuePolicy
 	lanes.AllowMsgSchedules, lanes.AllowMsgTTL = true, true
 	lanes.MaxConsumers = o.MaxLanes + 16 // the clerk refuses before the broker does
