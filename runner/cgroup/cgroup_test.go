@@ -48,6 +48,7 @@ func TestGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = errors.Join(g.Kill(), g.Remove()) })
 	if err := tree.Limit(g, Limits{CPUs: 2, PIDs: 50, MemoryMB: 512}); err != nil {
 		t.Fatal(err)
 	}
