@@ -82,13 +82,14 @@ func (c *clerk) serve(ctx, groupCtx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer endWith(ctx, messages)()
+	last, end := endWith(ctx, messages)
+	defer end()
 	arrived := make(chan jetstream.Msg, clerkBatch)
 	failed := make(chan error, 1)
 	go func() {
 		defer close(arrived)
 		for {
-			m, err := messages.Next()
+			m, err := messages.Next(jetstream.NextContext(last))
 			if err != nil {
 				failed <- err
 				return
@@ -99,30 +100,25 @@ func (c *clerk) serve(ctx, groupCtx context.Context) error {
 	for first := range arrived {
 		c.handle(ctx, groupCtx, gather(first, arrived))
 	}
-	if err := <-failed; !errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+	if err := <-failed; ctx.Err() == nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// endWith lets an iterator end with ctx: it hands out what it has in hand, and is cut off after a second where no broker
-// confirms that this was all (what it has then comes back after AckWait). The returned function ends it for good.
-func endWith(ctx context.Context, m jetstream.MessagesContext) func() {
-	ended := make(chan struct{})
+// endWith lets an iterator end with ctx: it hands out what it has in hand and is then closed. The returned context ends
+// a second after ctx: a Next that waits under it is cut off where no broker confirms that this was all (what the
+// iterator has then comes back after AckWait). The returned function ends it for good.
+func endWith(ctx context.Context, m jetstream.MessagesContext) (last context.Context, end func()) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		m.Drain()
-		patience := time.NewTimer(time.Second)
-		defer patience.Stop()
-		select {
-		case <-ended:
-		case <-patience.C:
-			m.Stop()
-		}
+		time.AfterFunc(time.Second, cancel)
 	})
-	return func() {
+	return last, func() {
 		stop()
 		m.Stop()
-		close(ended)
+		cancel()
 	}
 }
 

@@ -97,10 +97,11 @@ func (q *Queue) serveDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer endWith(ctx, messages)()
+	last, end := endWith(ctx, messages)
+	defer end()
 	for {
-		m, err := messages.Next()
-		if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+		m, err := messages.Next(jetstream.NextContext(last))
+		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}
 		if err != nil {
