@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"time"
@@ -12,30 +13,74 @@ import (
 type Output struct {
 	Stdout, Stderr io.Writer // nil drops that stream
 	Timestamps     bool      // each line begins with when it was written, RFC 3339
-	Tasks          bool      // each line begins with the task it is of
+	Tasks          bool      // each line begins with the task it is of, and comes whole
 
-	open map[string]bool // per job and stream: the last byte written was no newline
+	open map[string]bool   // per job and stream: the last byte written was no newline
+	held map[string][]byte // likewise, with Tasks: the line that is not whole yet
 }
 
 // Chunk writes one piece.
 func (o *Output) Chunk(c queue.LogChunk) error {
-	w := o.Stdout
-	if c.Stream == queue.Stderr {
-		w = o.Stderr
+	if o.open == nil {
+		o.open, o.held = map[string]bool{}, map[string][]byte{}
 	}
+	if c.End {
+		return o.end(c)
+	}
+	w := o.writer(c.Stream)
 	if w == nil || len(c.Data) == 0 {
 		return nil
 	}
-	if o.open == nil {
-		o.open = map[string]bool{}
-	}
 	data, from := c.Data, c.Job+" "+c.Stream
+	if o.Tasks {
+		data = o.whole(from, data)
+	}
+	if len(data) == 0 {
+		return nil
+	}
 	if prefix := o.prefix(c); prefix != "" {
 		data = prefixed(data, prefix, o.open[from])
 	}
 	o.open[from] = data[len(data)-1] != '\n'
 	_, err := w.Write(data)
 	return err
+}
+
+func (o *Output) writer(stream string) io.Writer {
+	if stream == queue.Stderr {
+		return o.Stderr
+	}
+	return o.Stdout
+}
+
+// whole holds back the line that has not ended: another task's would go through the middle of it. A line longer than
+// any person reads is let go in parts.
+func (o *Output) whole(from string, data []byte) []byte {
+	const longest = 64 << 10
+	all := append(o.held[from], data...)
+	end := bytes.LastIndexByte(all, '\n') + 1
+	if len(all)-end > longest {
+		end = len(all)
+	}
+	o.held[from] = bytes.Clone(all[end:])
+	return all[:end]
+}
+
+// end writes what a task left of a line.
+func (o *Output) end(c queue.LogChunk) error {
+	for _, stream := range []string{queue.Stdout, queue.Stderr} {
+		from := c.Job + " " + stream
+		rest, w := o.held[from], o.writer(stream)
+		delete(o.held, from)
+		if len(rest) == 0 || w == nil {
+			continue
+		}
+		if _, err := w.Write(append(prefixed(rest, o.prefix(c), o.open[from]), '\n')); err != nil {
+			return err
+		}
+		o.open[from] = false
+	}
+	return nil
 }
 
 func (o *Output) prefix(c queue.LogChunk) string {

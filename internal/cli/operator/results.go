@@ -102,7 +102,7 @@ func resultTable(now time.Time) table.View[job.Result] {
 			{Title: "MACHINE", Field: "machine", Drop: 2, Width: 12, Cell: func(r job.Result) table.Cell { return table.Text(dash(r.Machine)) },
 				Raw: func(r job.Result) string { return r.Machine }},
 			{Title: "RAN", Field: "run_seconds", Right: true, Width: 6,
-				Cell: func(r job.Result) table.Cell { return table.Text(screen.Span(screen.Seconds(r.RunSeconds))) },
+				Cell: func(r job.Result) table.Cell { return table.Text(ranFor(r)) },
 				Raw:  func(r job.Result) string { return strconv.FormatFloat(r.RunSeconds, 'f', -1, 64) }},
 			{Title: "WAITED", Field: "queued_seconds", Right: true, Drop: 4, Width: 6,
 				Cell: func(r job.Result) table.Cell { return table.Text(screen.Span(screen.Seconds(r.QueuedSeconds))) },
@@ -116,6 +116,13 @@ func resultTable(now time.Time) table.View[job.Result] {
 			{Title: "WHY", Field: "reason", Drop: 1, Shrink: 12, Cell: func(r job.Result) table.Cell { return table.Text(r.Reason) }},
 		},
 	}
+}
+
+func ranFor(r job.Result) string {
+	if r.StartedAt == nil {
+		return "-"
+	}
+	return screen.Span(screen.Seconds(r.RunSeconds))
 }
 
 func exitText(e *job.Exit) string {
