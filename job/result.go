@@ -41,6 +41,7 @@ type Result struct {
 	Report        *Report         `json:"report,omitempty"`
 	Attempts      []Attempt       `json:"attempts,omitempty"`
 	Artifacts     []Artifact      `json:"artifacts,omitempty"`
+	Tasks         map[State]int   `json:"tasks,omitempty"`  // of a group: how many of its tasks ended how
 	Output        json.RawMessage `json:"output,omitempty"` // the job's BERTH_RESULT_FILE
 
 	Extra map[string]json.RawMessage `json:"-"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/berthq/berth/job"
 )
@@ -19,12 +18,15 @@ func (q *Queue) cancelJob(ctx context.Context, ref Ref, why job.Cancel) (job.Sta
 	if err := checkMember(j, ref); err != nil {
 		return "", err
 	}
-	state, err := q.cancelOne(ctx, ref, why)
+	cancel := q.cancelOne
+	if j.IsGroup() && !ref.Task {
+		cancel = func(ctx context.Context, ref Ref, why job.Cancel) (job.State, error) {
+			return q.cancelGroup(ctx, ref, j, why)
+		}
+	}
+	state, err := cancel(ctx, ref, why)
 	if err != nil {
 		return state, err
-	}
-	if j.IsGroup() && !ref.Task {
-		err = q.nc.Publish(prefixNotifyGroup+strconv.FormatUint(ref.Number, 10), nil)
 	}
 	q.noteDeed(ctx, Event{Kind: "cancel", Project: j.Project, By: why.By, Job: ref.String(), Text: why.Reason})
 	return state, err

@@ -48,6 +48,10 @@ func (q *Queue) RunClerk(ctx context.Context) error {
 		q.persist(ctx, "wake_ups", func() error { return q.serveDue(ctx) })
 		return nil
 	})
+	c.groups.Go(func() error {
+		q.persist(ctx, "rounds", func() error { return c.serveRounds(ctx, groupCtx) })
+		return nil
+	})
 	q.persist(ctx, "clerk", func() error { return c.serve(ctx, groupCtx) })
 	return c.groups.Wait()
 }
@@ -201,7 +205,8 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 	}
 	if j.IsGroup() {
 		c.q.jobs.put(number, j)
-		return nil, c.keep(groupCtx, m, number, j)
+		c.keep(groupCtx, m, number, j)
+		return nil, nil
 	}
 	return c.post(ctx, m, c.q.parcelFor(j, JobRef(number), nil))
 }

@@ -19,6 +19,7 @@ const (
 	verbHold    = "hold"
 	verbRelease = "release"
 	verbSet     = "set"
+	verbRetry   = "retry"
 	verbLease   = "lease"
 	verbDrain   = "drain"
 	verbUndrain = "undrain"
@@ -30,6 +31,8 @@ type controlRequest struct {
 	Machine  string `json:"machine,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Priority *int   `json:"priority,omitempty"`
+
+	OnlyFailed bool `json:"only_failed,omitempty"` // of the verb retry
 
 	Lease *leaseWish `json:"lease,omitempty"` // of the verb lease
 }
@@ -44,7 +47,7 @@ type controlAnswer struct {
 // The errors that keep their identity across the wire.
 var wireErrors = map[string]error{
 	"not_found": ErrNotFound, "final": ErrFinal, "not_allowed": ErrNotAllowed, "bad_request": ErrBadRequest, "running": ErrRunning,
-	"no_lease": ErrNoLease,
+	"no_lease": ErrNoLease, "not_final": ErrNotFinal, "nothing_failed": ErrNothingFailed,
 }
 
 // ErrBadRequest: a control request that makes no sense.
@@ -158,6 +161,8 @@ func (q *Queue) control(ctx context.Context, verb, project, user string, r contr
 			return "", ErrFinal // a message that is no job has ended dead
 		}
 		return q.steer(ctx, verb, ref, j, user, r)
+	case verbRetry:
+		return q.retryJob(ctx, ref, j, user, r.OnlyFailed)
 	case verbLease:
 		return q.leaseDeed(ctx, ref, j, user, r)
 	}

@@ -131,9 +131,6 @@ func TestCancelOfAGroup(t *testing.T) {
 	if _, err := b.q.Cancel(b.ctx, ref, "ada", ""); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.wait(ref); r.State != job.Cancelled {
-		t.Errorf("the group ended %s", r.State)
-	}
 	select {
 	case <-c.Control():
 	case <-time.After(patience):
@@ -141,6 +138,9 @@ func TestCancelOfAGroup(t *testing.T) {
 	}
 	if err := c.Finish(b.ctx, job.Result{Outcome: job.OutcomeCancelled}); err != nil {
 		t.Fatal(err)
+	}
+	if r := b.wait(ref); r.State != job.Cancelled {
+		t.Errorf("the group ended %s", r.State)
 	}
 	b.background(m.workOff)
 	eventually(t, "the lanes are empty", func() bool { return b.onLanes() == 0 })

@@ -28,7 +28,12 @@ func (q *Queue) countTasks(ctx context.Context, project string, number uint64) (
 // countSubjects counts the messages of a filter. Results of a second round count once more, so callers that care count
 // by TaskStates.
 func (q *Queue) countSubjects(ctx context.Context, stream, filter string) (int, error) {
-	body, err := json.Marshal(map[string]any{"seq": 1, "next_by_subj": filter, "batch": 1})
+	return q.countSubjectsFrom(ctx, stream, filter, 1)
+}
+
+// countSubjectsFrom counts from a sequence on.
+func (q *Queue) countSubjectsFrom(ctx context.Context, stream, filter string, from uint64) (int, error) {
+	body, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": filter, "batch": 1})
 	if err != nil {
 		return 0, err
 	}

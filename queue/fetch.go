@@ -79,7 +79,7 @@ func (q *Queue) groupState(ctx context.Context, number uint64) job.State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if s, ok := g.all[number]; ok && now.Sub(s.at) < groupStandingFor {
+	if s, ok := g.all[number]; ok && now.Sub(s.at) < groupStandingFor && !s.state.Final() { // a retry may follow an end at once
 		return s.state
 	}
 	rec, _, err := q.records.get(ctx, JobRef(number))

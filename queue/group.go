@@ -23,30 +23,31 @@ const (
 )
 
 // keeper looks after one group: it keeps a window of its tasks on lanes, never all of them, and ends the group when the
-// last task has ended. How far it has come is the cursor in the group's record. It holds the group's message on the
-// jobs stream all the while; when its clerk dies, that message brings the group to another one.
+// last task has ended. How far it has come is the cursor in the group's record. It holds the group's message (of the
+// jobs stream, or of a later round) all the while; when its clerk dies, that message brings the group to another one.
 //
 //	cursor 0 --window of tasks published, cursor moved by compare-and-set--> ... --> Count
-//	outstanding = cursor - finished;   topped up to the window when half of it is used
+//	outstanding = cursor - ended;   topped up to what the group's limits and the window allow
+//	cancelled, or max_failures reached --what waits is ended, what runs is told or awaited--> closed
 type keeper struct {
 	c      *clerk
 	msg    jetstream.Msg
 	number uint64
 	j      *job.Job
-	window int
+	limits throttle
 	wake   chan struct{}
+
+	list  roundList
+	tally tally
 }
 
-// keep starts a keeper for a group, unless this clerk has one already.
-func (c *clerk) keep(ctx context.Context, m jetstream.Msg, number uint64, j *job.Job) error {
-	k := &keeper{c: c, msg: m, number: number, j: j, window: c.q.opts.Window, wake: make(chan struct{}, 1)}
-	if limit := maxConcurrent(j); limit > 0 {
-		k.window = min(k.window, limit)
-	}
+// keep starts a keeper for a group, unless this clerk has one already; then it returns false.
+func (c *clerk) keep(ctx context.Context, m jetstream.Msg, number uint64, j *job.Job) bool {
+	k := &keeper{c: c, msg: m, number: number, j: j, limits: throttleOf(j, c.q.opts.Window), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.keepers[number]; old != nil {
-		return nil // handed out again although it is kept: the next beat tells the broker
+		return false // handed out again although it is kept: the next beat tells the broker
 	}
 	c.keepers[number] = k
 	c.groups.Go(func() error {
@@ -54,24 +55,13 @@ func (c *clerk) keep(ctx context.Context, m jetstream.Msg, number uint64, j *job
 		k.run(ctx)
 		return nil
 	})
-	return nil
+	return true
 }
 
 func (c *clerk) drop(k *keeper) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.keepers, k.number)
-}
-
-// maxConcurrent is how many tasks of the group may be under way at once, 0 for any number.
-func maxConcurrent(j *job.Job) int {
-	if j.Tasks.MaxConcurrent > 0 {
-		return j.Tasks.MaxConcurrent
-	}
-	if j.Spec.Group != nil && j.Spec.Group.MaxConcurrent > 0 {
-		return j.Spec.Group.MaxConcurrent
-	}
-	return 0
 }
 
 // onNews wakes the keeper of a group when one of its tasks has ended (berth.results.<project>.<number>.<index>) or its
@@ -153,61 +143,48 @@ func (k *keeper) turn(ctx context.Context) (over bool, err error) {
 	if rec.Group == nil {
 		rec.Group = &job.GroupRecord{Count: k.j.Tasks.Count}
 	}
-	if rec.State.Final() {
-		return true, k.finalise(ctx, rec)
+	if err := k.enterRound(rec); err != nil {
+		return false, err
 	}
-	finished, err := k.c.q.countTasks(ctx, k.j.Project, k.number)
+	switch {
+	case rec.State.Final():
+		return true, k.finalise(ctx, rec)
+	case rec.Cancel != nil, rec.Group.Stopped != "":
+		return k.windUp(ctx, rec)
+	}
+	now, err := k.progress(ctx, rec)
 	if err != nil {
 		return false, err
 	}
-	if finished >= k.j.Tasks.Count {
-		return true, k.close(ctx)
-	}
-	free := k.window - (rec.Group.Next - finished)
-	if rec.State == job.Held || free < refillStep(k.window) {
+	limit := maxFailures(k.j)
+	switch {
+	case now.ended >= k.list.count():
+		return true, k.close(ctx, rec)
+	case limit > 0 && now.failed >= limit:
+		k.poke()
+		return false, k.stop(ctx, failuresText(now.failed, limit))
+	case rec.State == job.Held:
 		return false, nil
 	}
-	err = k.refill(ctx, rec, rev, min(free, rec.Group.Count-rec.Group.Next))
+	return false, k.topUp(ctx, rec, rev, now)
+}
+
+// topUp releases the next tasks, as many as the limits allow.
+func (k *keeper) topUp(ctx context.Context, rec *job.Record, rev uint64, now progress) error {
+	n := k.limits.allow(now, k.list.count()-rec.Group.Next, func(i int) int { return k.gpusAt(rec.Group.Next + i) })
+	if n == 0 {
+		return nil
+	}
+	err := k.refill(ctx, rec, rev, n)
 	switch {
 	case errors.Is(err, ErrTooManyLanes):
 		k.poke()
-		return false, k.c.q.endUnclaimed(ctx, ref, ending{state: job.Dead, reason: "TooManyLanes", text: err.Error()})
+		return k.c.q.endUnclaimed(ctx, JobRef(k.number), ending{state: job.Dead, reason: "TooManyLanes", text: err.Error()})
 	case errors.Is(err, errConflict): // the group was cancelled, held or changed meanwhile
 		k.poke()
-		return false, nil
+		return nil
 	}
-	return false, err
-}
-
-// finalise sees to it that nothing of an ended group is left on lanes. After a cancel some tasks may be there, up to a
-// window beyond the cursor.
-func (k *keeper) finalise(ctx context.Context, rec *job.Record) error {
-	if rec.State != job.Succeeded && rec.State != job.Failed && rec.Group != nil {
-		why := job.Cancel{By: "berth", At: k.c.q.now(), Reason: "its group ended " + string(rec.State)}
-		if rec.Cancel != nil {
-			why = *rec.Cancel
-		}
-		for pos := range min(rec.Group.Next+k.window, rec.Group.Count) {
-			index, ok := k.j.Tasks.At(pos)
-			if !ok {
-				break
-			}
-			_, err := k.c.q.cancelOne(ctx, TaskRef(k.number, index), why)
-			if err != nil && !errors.Is(err, ErrFinal) {
-				return err
-			}
-		}
-	}
-	return k.c.q.publishEnd(ctx, JobRef(k.number), rec, "group")
-}
-
-// refillStep is how many tasks must have ended before the window is topped up: every single one where few may run at a
-// time, half of the window otherwise.
-func refillStep(window int) int {
-	if window <= 64 {
-		return 1
-	}
-	return window / 2
+	return err
 }
 
 // refill publishes the next n tasks and moves the cursor past them. A crash in between publishes them again under the
@@ -218,6 +195,9 @@ func (k *keeper) refill(ctx context.Context, rec *job.Record, rev uint64, n int)
 		m, err := k.task(ctx, rec, pos)
 		if err != nil {
 			return err
+		}
+		if m == nil {
+			continue
 		}
 		f, err := k.c.q.js.PublishMsgAsync(m)
 		if err != nil {
@@ -236,15 +216,28 @@ func (k *keeper) refill(ctx context.Context, rec *job.Record, rev uint64, n int)
 	return err
 }
 
-func (k *keeper) task(ctx context.Context, rec *job.Record, pos int) (*nats.Msg, error) {
-	index, ok := k.j.Tasks.At(pos)
+// task is the lane message of the task at a position of the round; nil where it needs none (any more).
+func (k *keeper) task(ctx context.Context, group *job.Record, pos int) (*nats.Msg, error) {
+	index, ok := k.list.at(pos)
 	if !ok {
 		return nil, fmt.Errorf("no task at position %d", pos)
 	}
-	p := k.c.q.parcelFor(k.j, TaskRef(k.number, index), nil)
-	if rec.Priority != nil {
-		p.msg.Priority = *rec.Priority
-		p.lane.Band = job.BandOf(*rec.Priority)
+	if _, ended := k.tally.ended[index]; ended {
+		return nil, nil // cancelled before its turn
+	}
+	ref := TaskRef(k.number, index)
+	var rec *job.Record
+	if k.list.later() {
+		again, err := k.c.q.queueAgain(ctx, k.j, ref, group)
+		if err != nil || again.State != job.Queued {
+			return nil, err
+		}
+		rec = again
+	}
+	p := k.c.q.parcelFor(k.j, ref, rec)
+	if group.Priority != nil && (rec == nil || rec.Priority == nil) {
+		p.msg.Priority = *group.Priority
+		p.lane.Band = job.BandOf(*group.Priority)
 	}
 	return k.c.q.prepare(ctx, p)
 }
@@ -263,32 +256,4 @@ func (q *Queue) awaitAll(ctx context.Context, futures []jetstream.PubAckFuture) 
 		}
 	}
 	return nil
-}
-
-// close ends the group: succeeded if all tasks did, else failed.
-func (k *keeper) close(ctx context.Context) error {
-	states, err := k.c.q.TaskStates(ctx, k.j.Project, k.number)
-	if err != nil {
-		return err
-	}
-	outcome := job.OutcomeSucceeded
-	if states[job.Succeeded] < k.j.Tasks.Count {
-		outcome = job.OutcomeFailed
-	}
-	ref := JobRef(k.number)
-	rec, _, err := k.c.q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
-		if rec == nil {
-			rec = k.c.q.newRecord(k.j, ref)
-		}
-		if rec.State.Final() {
-			return nil, errNoChange
-		}
-		rec.Group = &job.GroupRecord{Count: k.j.Tasks.Count, Next: k.j.Tasks.Count, States: states}
-		k.c.q.closeRecord(k.j, ref, rec, job.Result{Outcome: outcome, Reason: stateCounts(states)})
-		return rec, nil
-	})
-	if err != nil {
-		return err
-	}
-	return k.c.q.publishEnd(ctx, ref, rec, "group")
 }

@@ -227,11 +227,12 @@ func (jan *janitor) lookAtTasks(ctx context.Context, scan laneScan, number uint6
 		return nil, nil // its keeper has not begun
 	}
 	var suspects []suspect
+	list := tasksOfRound(j, rec)
 	low, open := jan.tasksLow[number], false
 	for from := low; from < rec.Group.Next; from += listWindow {
 		var refs []Ref
 		for pos := from; pos < min(from+listWindow, rec.Group.Next); pos++ {
-			if index, ok := j.Tasks.At(pos); ok {
+			if index, ok := list.At(pos); ok {
 				refs = append(refs, TaskRef(number, index))
 			}
 		}

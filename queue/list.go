@@ -109,7 +109,7 @@ func (q *Queue) window(ctx context.Context, from, before uint64) ([]JobView, err
 	for i, ref := range refs {
 		v := viewOf(jobs[i], ref, records[ref])
 		if v.Tasks != nil {
-			if v.Tasks.Ended, err = q.countTasks(ctx, v.Project, ref.Number); err != nil {
+			if v.Tasks.Ended, err = q.countEnded(ctx, jobs[i], ref.Number, records[ref]); err != nil {
 				return nil, err
 			}
 			v.State = groupState(v)
@@ -177,7 +177,7 @@ func (q *Queue) ListTasks(ctx context.Context, number uint64, from, limit int) (
 	for _, ref := range refs {
 		v := viewOf(j, ref, records[ref])
 		if v.Record == nil && group != nil && group.State.Final() {
-			v.State, v.EndedAt = group.State, group.EndedAt
+			v.State, v.EndedAt = untouched(group.State), group.EndedAt
 		}
 		views = append(views, v)
 	}

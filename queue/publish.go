@@ -120,6 +120,9 @@ func (q *Queue) publishEnd(ctx context.Context, ref Ref, rec *job.Record, verb s
 	if err := q.publishRun(ctx, ref, lastRun(rec)); err != nil {
 		return err
 	}
+	if err := q.bury(ctx, ref, rec.Result); err != nil {
+		return err
+	}
 	if err := q.step(verb + ":result"); err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (q *Queue) storeOnce(ctx context.Context, subject string, r *job.Result, id
 	m := newMsg(subject, body)
 	m.Header.Set(headerMsgID, id)
 	m.Header.Set(HeaderState, string(r.State))
-	m.Header.Set("Berth-Round", strconv.Itoa(r.Round))
+	m.Header.Set(headerRound, strconv.Itoa(r.Round))
 	_, err = q.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	if isWrongLast(err) {
 		return nil

@@ -69,7 +69,7 @@ func viewOf(j *job.Job, ref Ref, rec *job.Record) JobView {
 		v.Exit, v.Machine = rec.Result.Exit, rec.Result.Machine
 	}
 	if v.Tasks != nil && rec.Group != nil {
-		v.Tasks.Released, v.Tasks.States = rec.Group.Next, rec.Group.States
+		v.Tasks.Released, v.Tasks.States = j.Tasks.Count-tasksOfRound(j, rec).Count+rec.Group.Next, rec.Group.States
 	}
 	return v
 }
@@ -95,7 +95,7 @@ func (q *Queue) Show(ctx context.Context, ref Ref) (JobView, error) {
 		return q.untouchedTask(ctx, v)
 	}
 	if v.Tasks != nil {
-		if v.Tasks.Ended, err = q.countTasks(ctx, j.Project, ref.Number); err != nil {
+		if v.Tasks.Ended, err = q.countEnded(ctx, j, ref.Number, rec); err != nil {
 			return v, err
 		}
 		v.State = groupState(v)
@@ -118,9 +118,17 @@ func (q *Queue) untouchedTask(ctx context.Context, v JobView) (JobView, error) {
 		return v, err
 	}
 	if group != nil && group.State.Final() {
-		v.State, v.ReasonText, v.EndedAt = group.State, "its group ended before its turn came", group.EndedAt
+		v.State, v.ReasonText, v.EndedAt = untouched(group.State), "its group ended before its turn came", group.EndedAt
 	}
 	return v, nil
+}
+
+// untouched is the state of a task whose turn never came: of a group that failed, the task did not.
+func untouched(group job.State) job.State {
+	if group == job.Expired || group == job.Dead {
+		return group
+	}
+	return job.Cancelled
 }
 
 // showGarbage shows a message that is no job by what its record says.

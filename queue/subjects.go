@@ -30,6 +30,7 @@ const (
 	BucketReservations = "berth_reservations" // <number>[.<index>]: machine that drains towards a wide job
 	BucketSessions     = "berth_sessions"     // <machine>.<instance>: a worker's proof of life
 	BucketMachines     = "berth_machines"     // <machine>: presence and snapshot
+	BucketDead         = "berth_dead"         // <number>[.<index>]: jobs the system could not run, until somebody has dealt with them
 	BucketKeys         = "berth_keys"         // <project>.<user>.<hash>: idempotency keys; elect.<duty>: elections
 )
 
@@ -38,7 +39,8 @@ const (
 	prefixJobs        = "berth.jobs."
 	prefixLanes       = "berth.lanes."
 	prefixSched       = "berth.sched."
-	prefixDue         = "berth.due." // berth.due.<project>: wake-ups for jobs that may be overdue
+	prefixDue         = "berth.due."   // berth.due.<project>: wake-ups for jobs that may be overdue
+	prefixRound       = "berth.round." // berth.round.<project>: wishes for one more round of a job
 	prefixRuns        = "berth.runs."
 	prefixResults     = "berth.results."
 	prefixLogs        = "berth.logs."
@@ -55,12 +57,13 @@ const (
 	subjectResultsOfTasks = prefixResults + "*.*.*"
 	subjectControlAll     = prefixControl + ">"
 
-	consumerDue   = "due"     // the durable consumer of wake-ups on BERTH_LANES
-	consumerClerk = "clerk"   // the durable consumer on BERTH_JOBS that all clerks share
-	lanePrefix    = "lane."   // keys of BucketShapes
-	shapePrefix   = "shape."  // keys of BucketShapes
-	pullGroup     = "g"       // the one priority group of a lane's consumer
-	controlQueue  = "control" // the queue group of those who answer control requests
+	consumerDue    = "due"     // the durable consumer of wake-ups on BERTH_LANES
+	consumerRounds = "rounds"  // the durable consumer of wishes for rounds on BERTH_LANES
+	consumerClerk  = "clerk"   // the durable consumer on BERTH_JOBS that all clerks share
+	lanePrefix     = "lane."   // keys of BucketShapes
+	shapePrefix    = "shape."  // keys of BucketShapes
+	pullGroup      = "g"       // the one priority group of a lane's consumer
+	controlQueue   = "control" // the queue group of those who answer control requests
 )
 
 // The headers of our own.

@@ -52,7 +52,7 @@ func streams(o Options) []jetstream.StreamConfig {
 	jobs := limits(StreamJobs, 90*day, prefixJobs+"*.*")
 	jobs.DenyDelete, jobs.DenyPurge = true, true
 
-	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">", prefixDue+"*")
+	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">", prefixDue+"*", prefixRound+"*")
 	lanes.Retention = jetstream.WorkQueuePolicy
 	lanes.AllowMsgSchedules, lanes.AllowMsgTTL = true, true
 	lanes.MaxConsumers = o.MaxLanes + 16 // the clerk refuses before the broker does
@@ -74,6 +74,7 @@ func streams(o Options) []jetstream.StreamConfig {
 		bucket(o, BucketReservations, 0, true),
 		bucket(o, BucketSessions, 0, false),
 		bucket(o, BucketMachines, presenceTTL, true),
+		bucket(o, BucketDead, 90*day, true),
 		bucket(o, BucketKeys, 0, true),
 	}
 }

@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berthq/berth/job"
+)
+
+// kill makes a job dead: the system fails under it as often as it may.
+func (b *bundle) kill(m *machine, ref Ref) {
+	b.t.Helper()
+	for range b.q.opts.SystemAttempts {
+		c := m.claim()
+		err := c.Requeue(b.ctx, job.Attempt{Outcome: job.OutcomeGPUFault, Reason: "xid 79"}, Requeue{})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if r := b.wait(ref); r.State != job.Dead {
+		b.t.Fatalf("it is %s", r.State)
+	}
+}
+
+func (b *bundle) dead() []DeadLetter {
+	b.t.Helper()
+	all, err := b.q.Dead(b.ctx, "lab")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	b.background(b.q.RunClerk)
+	m := b.machine("m1")
+	ref := b.submit(newJob("poison"))
+	b.kill(m, ref)
+	all := b.dead()
+	if len(all) != 1 || all[0].Ref() != ref || all[0].Reason != "system_attempts" || all[0].Attempts != 3 || all[0].Machine != "m1" {
+		t.Fatalf("dead letters: %+v", all)
+	}
+	if other, err := b.q.Dead(b.ctx, "other"); err != nil || len(other) != 0 {
+		t.Errorf("another project sees %v, %v", other, err)
+	}
+	// A retry deals with it; dying again makes it one again.
+	if err := b.q.Retry(b.ctx, ref, "ada", false); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.dead()) != 0 {
+		t.Error("it runs again and is a dead letter")
+	}
+	b.kill(m, ref)
+	if all = b.dead(); len(all) != 1 || all[0].Round != 2 {
+		t.Fatalf("dead again: %+v", all)
+	}
+	// Dropped, it stays away, whoever publishes its end once more.
+	if err := b.q.DropDead(b.ctx, ref, "ada", "known"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.q.publishEnd(b.ctx, ref, b.record(ref), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.dead()) != 0 {
+		t.Error("a dropped letter came back")
+	}
+	if err := b.q.DropDead(b.ctx, ref, "ada", ""); !errors.Is(err, ErrNoLetter) {
+		t.Errorf("dropped twice: %v", err)
+	}
+	if r := b.results(ref); len(r) != 2 {
+		t.Errorf("%d results, dropping a letter takes none away", len(r))
+	}
+}
+
+// A crash between the record and the result loses neither letter nor result: the next one to meet the job makes both
+// good.
+func TestCrashWhileDying(t *testing.T) {
+	t.Parallel()
+	for _, step := range endSteps["requeue"] {
+		if step == "requeue:dispatch" {
+			continue // a dead job is not dispatched
+		}
+		t.Run(step[8:], func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, Options{ClaimTTL: 2 * time.Second, AckWait: time.Second, SystemAttempts: 1})
+			b.background(b.q.RunClerk)
+			ref := b.submit(newJob("poison"))
+			victim := b.machine("m1")
+			c := victim.claim()
+			crashed := crashOnce(victim.q, step)
+			err := c.Requeue(b.ctx, job.Attempt{Outcome: job.OutcomeGPUFault}, Requeue{})
+			if !errors.Is(err, errCrash) || !crashed() {
+				t.Fatalf("the crash did not happen: %v", err)
+			}
+			victim.die()
+			b.background(b.machine("m2").workOff)
+			if r := b.wait(ref); r.State != job.Dead {
+				t.Errorf("it is %s", r.State)
+			}
+			if all := b.dead(); len(all) != 1 {
+				t.Errorf("%d dead letters", len(all))
+			}
+			if n := len(b.results(ref)); n != 1 {
+				t.Errorf("%d results", n)
+			}
+		})
+	}
+}
