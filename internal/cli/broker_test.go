@@ -61,11 +61,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start NAME PROGRAM [ARG...]")
 	}
-	path, err := exec.LookPath(args[1])
-	if err != nil {
-		path = ts.Getenv("PATH")
-		path = strings.Split(path, ":")[0] + "/" + args[1]
-	}
+	path, err := lookPath(ts, args[1])
+	ts.Check(err)
 	p := &process{cmd: exec.Command(path, args[2:]...), log: &strings.Builder{}, done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env = ts.MkAbs("."), environ(ts)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log

@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"perm":     perm,
 			"bytes":    sameBytes,
 			"waitfile": waitFile,
+			"tty":      onTerminal,
 		},
 	})
 }
