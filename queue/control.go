@@ -31,6 +31,7 @@ type controlRequest struct {
 	Machine  string `json:"machine,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Priority *int   `json:"priority,omitempty"`
+	GPU      string `json:"gpu,omitempty"` // of the verbs about one: UUID, its beginning, or index
 
 	OnlyFailed bool `json:"only_failed,omitempty"` // of the verb retry
 
@@ -58,6 +59,10 @@ type MachineControl struct {
 	Machine string
 	Drain   func(by, reason string) // take no more, finish what runs
 	Undrain func(by string)
+
+	// Both answer with the GPU's UUID. Wrap ErrNotFound for one that the machine does not have.
+	Quarantine func(gpu, by, reason string) (uuid string, err error)
+	Restore    func(gpu, by, reason string) (uuid string, err error)
 }
 
 // ServeControl answers control requests until ctx ends: about any job, as one of all workers, and about this worker's
@@ -132,6 +137,8 @@ func (q *Queue) serve(ctx context.Context, m *nats.Msg, own MachineControl) cont
 		}
 		q.noteDeed(ctx, Event{Kind: verb, By: user, Machine: own.Machine})
 		return controlAnswer{}
+	case verbQuarantine, verbRestore:
+		return q.serveGPU(ctx, verb, user, r, own)
 	}
 	state, err := q.control(ctx, verb, project, user, r)
 	if err != nil {
@@ -255,20 +262,21 @@ func (q *Queue) projectOf(ctx context.Context, ref Ref) (string, error) {
 
 // Drain asks a machine to take no more jobs and to finish what runs; Undrain ends that.
 func (q *Queue) Drain(ctx context.Context, machine, by, reason string) error {
-	return q.askMachine(ctx, verbDrain, machine, by, reason)
+	return q.askMachine(ctx, verbDrain, machine, by, controlRequest{Reason: reason})
 }
 
 // Undrain lets a drained machine take jobs again.
 func (q *Queue) Undrain(ctx context.Context, machine, by string) error {
-	return q.askMachine(ctx, verbUndrain, machine, by, "")
+	return q.askMachine(ctx, verbUndrain, machine, by, controlRequest{})
 }
 
-func (q *Queue) askMachine(ctx context.Context, verb, machine, by, reason string) error {
+func (q *Queue) askMachine(ctx context.Context, verb, machine, by string, r controlRequest) error {
 	if err := checkToken("user", by); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, machine, err)
 	}
 	subject := prefixMachine + token(machine) + "." + verb + "._." + by
-	_, err := q.ask(ctx, subject, controlRequest{Machine: machine, Reason: reason})
+	r.Machine = machine
+	_, err := q.ask(ctx, subject, r)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return fmt.Errorf("%s %s: no worker of that name is there; `berth machines` lists them", verb, machine)
 	}

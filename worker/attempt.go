@@ -30,6 +30,7 @@ type attempt struct {
 	measured *job.Aggregate // before the last restart of the worker
 	fault    string         // the fault for which it was stopped
 	warnings []string
+	strayed  map[string]bool // GPUs not its own on which it was seen
 }
 
 func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -98,25 +99,76 @@ func (b *dirtBooks) owner(pid int) string {
 	return ""
 }
 
-// sickBooks are the GPUs that a fault took out of service.
+// sickBooks are the GPUs out of service: those that a fault took out, tested until they may come back, and those that
+// an operator took out, which only an operator brings back.
 type sickBooks struct {
-	mu    sync.Mutex
-	since map[string]time.Time // of the last fault
+	mu     sync.Mutex
+	since  map[string]time.Time // of the last fault
+	orders map[string]string    // an operator's, and why
 }
 
-func (b *sickBooks) add(uuid string, at time.Time) {
+// add notes a fault. False: an operator keeps the GPU out anyway, and his reason stands.
+func (b *sickBooks) add(uuid string, at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if _, ordered := b.orders[uuid]; ordered {
+		return false
+	}
 	if b.since == nil {
 		b.since = map[string]time.Time{}
 	}
 	b.since[uuid] = at
+	return true
 }
 
-func (b *sickBooks) remove(uuid string) {
+// recover takes a GPU off the list of the faulty. False: it is on it no more, an operator has taken it over.
+func (b *sickBooks) recover(uuid string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, faulty := b.since[uuid]
 	delete(b.since, uuid)
+	return faulty
+}
+
+// order is an operator's quarantine; keep stores all of them.
+func (b *sickBooks) order(uuid, why string, keep func(map[string]string) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	after := maps.Clone(b.orders)
+	if after == nil {
+		after = map[string]string{}
+	}
+	after[uuid] = why
+	if err := keep(after); err != nil {
+		return err
+	}
+	b.orders = after
+	delete(b.since, uuid)
+	return nil
+}
+
+// lift ends a quarantine, whoever ordered it. False: there was none.
+func (b *sickBooks) lift(uuid string, keep func(map[string]string) error) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, faulty := b.since[uuid]
+	_, ordered := b.orders[uuid]
+	if ordered {
+		after := maps.Clone(b.orders)
+		delete(after, uuid)
+		if err := keep(after); err != nil {
+			return true, err
+		}
+		b.orders = after
+	}
+	delete(b.since, uuid)
+	return faulty || ordered, nil
+}
+
+func (b *sickBooks) resume(orders map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.orders = orders
 }
 
 // due are the GPUs that have been quiet for as long as that.

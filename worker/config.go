@@ -36,6 +36,8 @@ type Config struct {
 	GPUs func(telemetry.Device) bool
 	// Projects this worker serves; none: all.
 	Projects []string
+	// Frameworks are the interpreters asked for what Python frameworks see; none: a job that requires one never runs here.
+	Frameworks []FrameworkProbe
 	// NoRanking asks for every job with the same priority, so that it goes to any machine with room.
 	NoRanking bool
 

@@ -18,6 +18,8 @@ func (w *Worker) control(ctx context.Context) {
 			w.log.Info("undrain_asked", "by", by)
 			w.setDraining(false)
 		},
+		Quarantine: w.quarantineGPU,
+		Restore:    w.restoreGPU,
 	})
 	if err != nil && ctx.Err() == nil {
 		w.log.Error("control_ended", "err", err)

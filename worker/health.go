@@ -21,6 +21,7 @@ func (w *Worker) observe(ctx context.Context) {
 		if snap, ok := w.sampler.Latest(); ok {
 			w.pool.Observe(snap, w.cfg.Now())
 			w.cleanUp(snap)
+			w.warnStrays()
 		}
 		select {
 		case <-ctx.Done():
@@ -59,13 +60,15 @@ func (w *Worker) onFault(f telemetry.Fault) {
 		if f.UUID != "" && f.UUID != d.UUID {
 			continue
 		}
+		w.endRunsOn(d.UUID, f)
+		if !w.sick.add(d.UUID, w.cfg.Now()) {
+			continue // an operator has it out of service already, and alone brings it back
+		}
 		if err := w.pool.Quarantine(d.UUID, f.String()); err != nil {
 			w.log.Error("quarantine_failed", "gpu", d.UUID, "err", err)
 			continue
 		}
-		w.sick.add(d.UUID, w.cfg.Now())
 		w.log.Error("gpu_quarantined", "gpu", d.UUID, "index", d.Index, "fault", f.String())
-		w.endRunsOn(d.UUID, f)
 		w.noteHealth(d, "quarantine", f.String())
 	}
 }
@@ -112,11 +115,13 @@ func (w *Worker) tryRestore(ctx context.Context) {
 			w.log.Debug("gpu_still_sick", "gpu", uuid, "why", why)
 			continue
 		}
+		if !w.sick.recover(uuid) {
+			continue
+		}
 		if err := w.pool.Unquarantine(uuid); err != nil {
 			w.log.Error("restore_failed", "gpu", uuid, "err", err)
 			continue
 		}
-		w.sick.remove(uuid)
 		w.log.Info("gpu_restored", "gpu", uuid)
 		for _, d := range w.devices {
 			if d.UUID == uuid {

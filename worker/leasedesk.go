@@ -55,5 +55,5 @@ func (w *Worker) roomFor(ctx context.Context, req job.Requirements) queue.Room {
 	if _, err := w.pool.Room(req, w.cfg.Now()); err != nil {
 		return queue.Room{Text: err.Error()}
 	}
-	return queue.Room{OK: true}
+	return queue.Room{OK: true, Text: w.pool.CheckFor(req, w.cfg.Now()).Text}
 }

@@ -28,6 +28,8 @@ func (w *Worker) announce(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-w.pool.Changed(): // there may be more room, and somebody may be waiting to hear it (berth check --wait)
+			pause(ctx, 200*time.Millisecond)
 		case <-w.news:
 			pause(ctx, 200*time.Millisecond) // a burst of changes is one piece of news
 		}
@@ -70,6 +72,7 @@ func (w *Worker) machine() queue.Machine {
 	for _, g := range status.GPUs {
 		m.GPUs = append(m.GPUs, gpuOf(g, snap, on[g.UUID]))
 	}
+	m.Frameworks, m.Warnings = w.frameworks.report()
 	w.refusals(&m, now)
 	return m
 }
@@ -114,7 +117,9 @@ func (w *Worker) refusals(m *queue.Machine, now time.Time) {
 			return
 		}
 		id := string(l.Lane.Shape)
-		if err := w.pool.CanEver(l.Shape.Requirements); err != nil {
+		if !w.mayTake(l.Shape.Requirements) {
+			m.Refusals[id] = "is finding out which GPUs its frameworks see"
+		} else if err := w.pool.CanEver(l.Shape.Requirements); err != nil {
 			m.Never[id] = err.Error()
 		} else if _, err := w.pool.Room(l.Shape.Requirements, now); err != nil {
 			m.Refusals[id] = err.Error()

@@ -97,6 +97,9 @@ func (w *Worker) reservedFirst(lanes []queue.LaneInfo, now time.Time) (first, ot
 // room is the pool's answer for a shape, with the priority of this machine's pull.
 func (w *Worker) room(now time.Time) Room {
 	return func(r job.Requirements) (int, bool) {
+		if !w.mayTake(r) {
+			return 0, false
+		}
 		bid, err := w.pool.Bid(r, now)
 		switch {
 		case err != nil:

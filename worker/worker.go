@@ -33,14 +33,15 @@ type Worker struct {
 	pool    *gpuslots.Pool
 	puller  *queue.Puller
 
-	current  atomic.Pointer[queue.Session]
-	draining atomic.Bool
-	runs     runBooks
-	dirt     dirtBooks
-	sick     sickBooks
-	shares   shareBooks
-	reserved reservation
-	news     chan struct{} // something others should hear soon
+	current    atomic.Pointer[queue.Session]
+	draining   atomic.Bool
+	runs       runBooks
+	dirt       dirtBooks
+	sick       sickBooks
+	frameworks frameworkBooks
+	shares     shareBooks
+	reserved   reservation
+	news       chan struct{} // something others should hear soon
 
 	healthNews chan struct{} // a GPU left service or came back
 
@@ -59,7 +60,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, log: cfg.Logger.With("machine", cfg.Machine), instance: uuid.NewString()[:8],
-		news: make(chan struct{}, 1), healthNews: make(chan struct{}, 1), detached: make(chan struct{}),
+		news: make(chan struct{}, 1), healthNews: make(chan struct{}, 1), frameworks: frameworkBooks{wanted: make(chan string, 8)}, detached: make(chan struct{}),
 	}, nil
 }
 
@@ -142,7 +143,7 @@ func (w *Worker) findDevices(ctx context.Context) error {
 		w.log.Warn("no_gpu", "source", w.source.Name(), "consequence", "only jobs without a GPU run here")
 	}
 	o := w.cfg.Slots
-	o.Devices, o.Machine, o.Now = w.devices, w.cfg.Machine, w.cfg.Now
+	o.Devices, o.Machine, o.Now, o.Frameworks = w.devices, w.cfg.Machine, w.cfg.Now, allFrameworks()
 	if w.cfg.SlotsAuto {
 		o.SlotsPerGPU = gpuslots.SlotsAuto(o.CPUs, len(w.devices))
 	}
@@ -154,8 +155,11 @@ func (w *Worker) findDevices(ctx context.Context) error {
 			return fmt.Errorf("folder of GPU locks: %w", err)
 		}
 	}
-	w.pool, err = gpuslots.New(o)
-	return err
+	if w.pool, err = gpuslots.New(o); err != nil {
+		return err
+	}
+	w.resumeOrders()
+	return nil
 }
 
 // serveOthers starts what goes on for as long as the worker does, whatever becomes of its session.
@@ -168,10 +172,16 @@ func (w *Worker) serveOthers(ctx context.Context) *sync.WaitGroup {
 	})
 	g.Go(func() { w.observe(ctx) })
 	g.Go(func() { w.guard(ctx) })
+	g.Go(func() { w.askFrameworks(ctx) })
 	g.Go(func() { w.shares.follow(ctx, w) })
 	g.Go(func() {
 		if err := w.cfg.Queue.RunClerk(ctx); err != nil && ctx.Err() == nil {
 			w.log.Error("clerk_ended", "err", err)
+		}
+	})
+	g.Go(func() {
+		if err := w.cfg.Queue.RunJanitor(ctx, w.cfg.Machine+"."+w.instance, 0); err != nil && ctx.Err() == nil {
+			w.log.Error("janitor_ended", "err", err)
 		}
 	})
 	return &g

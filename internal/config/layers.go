@@ -64,7 +64,7 @@ type option struct {
 	field               string
 	name, key, usage    string
 	placeholder, preset string
-	list, secret        bool
+	list, secret, yesNo bool
 }
 
 // optionsOf lists the options of a settings struct.
@@ -76,7 +76,7 @@ func optionsOf(settings any, prefix string) []option {
 		list = append(list, option{
 			field: f.Name, key: prefix + key, name: strings.ToLower(strings.ReplaceAll(key, "_", "-")),
 			usage: f.Tag.Get("usage"), placeholder: f.Tag.Get("value"), preset: f.Tag.Get("envDefault"),
-			list: f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map, secret: f.Tag.Get("secret") != "",
+			list: f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map, yesNo: f.Type.Kind() == reflect.Bool, secret: f.Tag.Get("secret") != "",
 		})
 	}
 	return list
@@ -114,7 +114,10 @@ func bind(fs *pflag.FlagSet, options []option) {
 		if o.preset != "" {
 			usage += " (default " + o.preset + ")"
 		}
-		fs.Var(&textFlag{o: o}, o.name, usage)
+		flag := fs.VarPF(&textFlag{o: o}, o.name, "", usage)
+		if o.yesNo {
+			flag.NoOptDefVal = "true"
+		}
 	}
 }
 

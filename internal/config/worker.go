@@ -32,6 +32,9 @@ type Worker struct {
 	Settle        job.Duration `env:"SETTLE" envDefault:"5s" value:"TIME" usage:"how long a GPU must look free before it counts as free"`
 	Warmup        job.Duration `env:"WARMUP" envDefault:"60s" value:"TIME" usage:"how long a new run's promised memory is kept for it"`
 	Placement     string       `env:"PLACEMENT" envDefault:"score" value:"RULE" usage:"which fitting GPU first: score, pack, spread or bestfit"`
+	NoRanking     bool         `env:"NO_RANKING" value:"bool" usage:"ask for every job alike, instead of best machine first"`
+	RestoreAfter  job.Duration `env:"RESTORE_AFTER" envDefault:"5m" value:"TIME" usage:"how long a failed GPU must be quiet before it is tested and may come back"`
+	Python        []string     `env:"PYTHON" envDefault:"python3" value:"PATHS" usage:"interpreters or virtual environments asked which GPUs their frameworks see; none: not asked"`
 	Label         Labels       `env:"LABEL" value:"K=V" usage:"label of this machine, for constraints; may be repeated"`
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`
@@ -76,12 +79,15 @@ func LoadWorker(from WorkerSources) (Worker, Settings, error) {
 	if err := decode(settings, options, WorkerPrefix, &w); err != nil {
 		return Worker{}, nil, err
 	}
-	w.ForeignIgnore, w.Project = words(w.ForeignIgnore), words(w.Project)
+	w.ForeignIgnore, w.Project, w.Python = words(w.ForeignIgnore), words(w.Project), words(w.Python)
 	if err := w.check(settings); err != nil {
 		return Worker{}, nil, err
 	}
 	return w, settings, nil
 }
+
+// NoPython as the only interpreter: frameworks are not asked.
+const NoPython = "none"
 
 // words trims a list and drops what is blank; never nil, which elsewhere means the default.
 func words(list []string) []string {
@@ -145,6 +151,8 @@ func (w Worker) check(settings Settings) error {
 	bad("min-score", !(w.MinScore >= 0 && w.MinScore <= 1), "%v: want 0 to 1", w.MinScore)
 	bad("foreign", !slices.Contains(foreignPolicies, w.Foreign), "%s", choice(w.Foreign, foreignPolicies))
 	bad("placement", !slices.Contains(placements, w.Placement), "%s", choice(w.Placement, placements))
+	bad("restore-after", w.RestoreAfter <= 0, "want a time such as 5m")
+	bad("python", len(w.Python) > 1 && slices.Contains(w.Python, NoPython), "none and an interpreter cannot both be meant")
 	bad("claim-ttl", w.ClaimTTL <= 0, "want a time such as 5m")
 	for _, p := range w.Project {
 		bad("project", !job.ValidToken(p), "%q: want 1 to 32 of a-z, 0-9, _ and -", clip(p))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/telemetry"
 	"github.com/berthq/berth/telemetry/detect"
+	"github.com/berthq/berth/telemetry/frameworks"
 	"github.com/berthq/berth/worker"
 )
 
@@ -58,6 +60,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 	reserve, _ := w.ReserveMemory.MB()
 	return worker.Config{
 		Machine: w.Name, Version: version.Version, Store: w.Store,
+		Frameworks: framework(w, env, log), NoRanking: w.NoRanking, RestoreAfter: w.RestoreAfter.Std(),
 		Source: source(w, env, log), SlotsAuto: w.Slots.IsAuto(), GPUs: chosen(w.GPUs), Projects: w.Project,
 		Slots: gpuslots.Options{
 			SlotsPerGPU: slots, Weights: gpuslots.Weights{Memory: w.Weights.Memory, Idle: w.Weights.Idle},
@@ -107,6 +110,29 @@ func source(w config.Worker, env cli.Env, log *slog.Logger) worker.OpenSource {
 		}
 		return src, nil
 	}
+}
+
+// framework are the interpreters to ask, each with what it has answered before in the store.
+func framework(w config.Worker, env cli.Env, log *slog.Logger) []worker.FrameworkProbe {
+	var probes []worker.FrameworkProbe
+	for _, p := range probers(w, env, log) {
+		probes = append(probes, p.Probe)
+	}
+	return probes
+}
+
+func probers(w config.Worker, env cli.Env, log *slog.Logger) []*frameworks.Prober {
+	var all []*frameworks.Prober
+	for _, python := range w.Python {
+		if python == config.NoPython {
+			continue
+		}
+		all = append(all, frameworks.New(frameworks.Options{
+			Interpreter: python, Environ: runEnviron(env.Environ), Cache: filepath.Join(w.Store, "frameworks.json"),
+			Now: env.Now, Logger: log,
+		}))
+	}
+	return all
 }
 
 // QueueOptions are the queue's settings for a worker.

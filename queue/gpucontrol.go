@@ -1,0 +1,40 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+)
+
+// The verbs about one GPU of a machine.
+const (
+	verbQuarantine = "quarantine"
+	verbRestore    = "restore"
+)
+
+// Quarantine takes a GPU of a machine out of service until it is restored: no new job gets it, what runs on it goes on.
+// gpu is a UUID, the beginning of one, or an index.
+func (q *Queue) Quarantine(ctx context.Context, machine, gpu, by, reason string) error {
+	return q.askMachine(ctx, verbQuarantine, machine, by, controlRequest{GPU: gpu, Reason: reason})
+}
+
+// Restore puts a quarantined GPU back into service, whoever took it out.
+func (q *Queue) Restore(ctx context.Context, machine, gpu, by, reason string) error {
+	return q.askMachine(ctx, verbRestore, machine, by, controlRequest{GPU: gpu, Reason: reason})
+}
+
+// serveGPU does what is asked about a GPU of this worker's machine, and keeps who asked and why.
+func (q *Queue) serveGPU(ctx context.Context, verb, user string, r controlRequest, own MachineControl) controlAnswer {
+	do := own.Quarantine
+	if verb == verbRestore {
+		do = own.Restore
+	}
+	if do == nil {
+		return failure(fmt.Errorf("%w: this worker cannot %s GPUs", ErrBadRequest, verb))
+	}
+	uuid, err := do(r.GPU, user, r.Reason)
+	if err != nil {
+		return failure(err)
+	}
+	q.noteDeed(ctx, Event{Kind: verb, By: user, Machine: own.Machine, Text: r.Reason, Facts: map[string]string{"gpu": uuid}})
+	return controlAnswer{}
+}
