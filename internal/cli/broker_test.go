@@ -30,10 +30,28 @@ type processes struct {
 
 type process struct {
 	cmd  *exec.Cmd
-	log  *strings.Builder
+	log  *output
 	done chan struct{}
 	err  error
 	told bool // its log is in the script's
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func of(ts *testscript.TestScript) *processes { return ts.Value(processesKey{}).(*processes) }
@@ -63,7 +81,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	path, err := lookPath(ts, args[1])
 	ts.Check(err)
-	p := &process{cmd: exec.Command(path, args[2:]...), log: &strings.Builder{}, done: make(chan struct{})}
+	p := &process{cmd: exec.Command(path, args[2:]...), log: &output{}, done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env = ts.MkAbs("."), environ(ts)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	ts.Check(p.cmd.Start())
@@ -136,10 +154,10 @@ func endProcess(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = ts.Stdout().Write([]byte(p.log.String()))
 }
 
-// await broker | machine NAME | state ID STATE: wait until it is so.
+// await broker | machine NAME | state ID STATE | output NAME TEXT: wait until it is so.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: await broker | machine NAME | state ID STATE")
+		ts.Fatalf("usage: await broker | machine NAME | state ID STATE | output NAME TEXT")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -147,6 +165,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	defer done()
 	switch args[0] {
 	case "broker": // open waited for it
+	case "output":
+		awaitOutput(ctx, ts, of(ts).running[args[1]], args[2])
 	case "machine":
 		awaitMachine(ctx, ts, q, args[1])
 	case "state":
@@ -177,6 +197,18 @@ func awaitMachine(ctx context.Context, ts *testscript.TestScript, q *queue.Queue
 	}, func(string) {})
 	if !seen {
 		ts.Fatalf("machine %s did not come: %v", name, err)
+	}
+}
+
+func awaitOutput(ctx context.Context, ts *testscript.TestScript, p *process, text string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(p.log.String(), text) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("it never said %q:\n%s", text, p.log)
+		}
 	}
 }
 
