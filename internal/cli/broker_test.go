@@ -154,7 +154,7 @@ func endProcess(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = ts.Stdout().Write([]byte(p.log.String()))
 }
 
-// await broker | machine NAME | state ID STATE | output NAME TEXT: wait until it is so.
+// await broker | machine NAME | state ID STATE | dead COUNT | output NAME TEXT: wait until it is so.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: await broker | machine NAME | state ID STATE | output NAME TEXT")
@@ -164,6 +164,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	q, done := open(ctx, ts)
 	defer done()
 	switch args[0] {
+	case "dead":
+		awaitDead(ctx, ts, q, args[1])
 	case "broker": // open waited for it
 	case "output":
 		awaitOutput(ctx, ts, of(ts).running[args[1]], args[2])
@@ -208,6 +210,24 @@ func awaitOutput(ctx context.Context, ts *testscript.TestScript, p *process, tex
 		case <-tick.C:
 		case <-ctx.Done():
 			ts.Fatalf("it never said %q:\n%s", text, p.log)
+		}
+	}
+}
+
+// awaitDead waits until there are so many dead letters.
+func awaitDead(ctx context.Context, ts *testscript.TestScript, q *queue.Queue, want string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		all, err := q.Dead(ctx, "")
+		ts.Check(err)
+		if strconv.Itoa(len(all)) == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("%d dead letters, not %s", len(all), want)
 		}
 	}
 }

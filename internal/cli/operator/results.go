@@ -54,6 +54,9 @@ func results(ctx context.Context, g *cli.Globals, q *queue.Queue, args []string,
 			return err
 		}
 		o.Ref = found[0]
+		if isGroup(ctx, q, o.Ref) && !o.Follow && !o.New && o.Since.IsZero() {
+			return groupTable(ctx, g, q, o.Ref.Number)
+		}
 	}
 	view := resultTable(g.Env().Now())
 	if !o.Follow || g.Output == table.JSON {
@@ -69,6 +72,11 @@ func results(ctx context.Context, g *cli.Globals, q *queue.Queue, args []string,
 		}
 	}
 	return context.Cause(ctx)
+}
+
+func isGroup(ctx context.Context, q *queue.Queue, ref queue.Ref) bool {
+	j, err := q.Job(ctx, ref.Number)
+	return err == nil && j.IsGroup() && !ref.Task
 }
 
 func allResults(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.ResultOptions, view table.View[job.Result]) error {

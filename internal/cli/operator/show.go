@@ -118,6 +118,7 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 	fmt.Fprintf(g.Out(), "%s %s  %s\n", term.Paint(screen.Bold, "job "+s.Ref.String()), screen.Safe(s.Name), term.Paint(cell.Color, cell.Text))
 	row("why", whyText(s.JobView))
 	row("command", screen.Fit(strings.Join(s.Spec.Command, " "), max(term.Width-labelWidth-1, 0)))
+	row("tasks", tasksText(s.JobView))
 	row("in", s.Spec.Workdir)
 	row("project", s.Project)
 	row("user", userText(s.JobView, s.SubmitHost))
@@ -149,6 +150,23 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 	in := follow.Input(ctx, q, *s.result)
 	in.Untitled = true
 	return report.Write(g.Out(), term, in)
+}
+
+// tasksText is how far a group has come.
+func tasksText(v queue.JobView) string {
+	switch {
+	case v.Tasks == nil:
+		return ""
+	case len(v.Tasks.States) > 0:
+		var parts []string
+		for _, state := range states {
+			if n := v.Tasks.States[state]; n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	return fmt.Sprintf("%d of %d have ended, %d were given to the lanes", v.Tasks.Ended, v.Tasks.Count, v.Tasks.Released)
 }
 
 func userText(v queue.JobView, host string) string {

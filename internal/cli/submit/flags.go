@@ -40,6 +40,7 @@ type flags struct {
 	timeLimit job.Duration
 	priority  int
 	array     string
+	many      many
 
 	retries int
 	retryOn []string
@@ -57,8 +58,8 @@ type flags struct {
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
-	Flags: []string{"from-lines", "begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as", "param",
-		"params-file", "max-concurrent", "max-failures", "secret", "image", "volume", "shm-size", "user", "signal",
+	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
+		"secret", "image", "volume", "shm-size", "user", "signal",
 		"progress", "now", "hold", "gres", "time", "dependency", "job-name", "frameworks"},
 }
 
@@ -67,6 +68,7 @@ func bind(cmd *cobra.Command) *flags {
 	f.bindIdentity()
 	f.bindResources()
 	f.bindRun()
+	f.bindMany()
 	f.bindAnswer()
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false) // what follows the first word belongs to the command
@@ -111,7 +113,6 @@ func (f *flags) bindRun() {
 	s := f.set
 	s.VarP(textValue{&f.timeLimit, "TIME"}, "time-limit", "t", "end the run after 12h, 90s, 1-02:00:00")
 	s.IntVarP(&f.priority, "priority", "P", 50, "0 to 100, more is sooner")
-	s.StringVarP(&f.array, "array", "a", "", "one task for each index: 1-150, 0-9:2 or 1,5,7-9; BERTH_ARRAY_INDEX tells them apart")
 	s.IntVar(&f.retries, "retries", 0, "try again so many times")
 	s.StringSliceVar(&f.retryOn, "retry-on", nil, "try again only after: oom_gpu,exit:33")
 	s.Var(&f.backoff, "backoff", "wait between tries, 30s..10m")
@@ -154,7 +155,6 @@ func (f *flags) apply(s *job.Spec) {
 	f.applyRetry(s)
 	put(f, "time-limit", &s.TimeLimit, f.timeLimit)
 	put(f, "priority", &s.Priority, &f.priority)
-	put(f, "array", &s.Array, f.array)
 	put(f, "workdir", &s.Workdir, f.workdir)
 	put(f, "idempotency-key", &s.IdempotencyKey, f.idempotencyKey)
 }

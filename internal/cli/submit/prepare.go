@@ -55,6 +55,9 @@ func located(file string, i, n int, err error) error {
 func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 	spec := s.spec
 	f.apply(&spec)
+	if err := f.applyMany(&spec, env); err != nil {
+		return prepared{}, err
+	}
 	if err := f.freeze(&spec, env); err != nil {
 		return prepared{}, err
 	}
@@ -105,6 +108,9 @@ func (p *prepared) require(env cli.Env) error {
 	p.job.Requirements = tasks.Requirements[0]
 	if !differ(tasks.Requirements) {
 		tasks.Requirements = nil
+	}
+	if len(spec.Points) > 0 {
+		tasks.Params = nil // the spec says them
 	}
 	return nil
 }

@@ -26,6 +26,10 @@ func (f *flags) read(env cli.Env, args []string, dash int) ([]source, error) {
 		return nil, noDash(env, args)
 	}
 	switch {
+	case f.given("from-lines") && (len(args) > 0 || len(f.files) > 0):
+		return nil, exit.Errorf(exit.Usage, "--from-lines brings the commands itself").Hinted("leave the command, or -f, out")
+	case f.given("from-lines"):
+		return f.readLines(env)
 	case len(args) > 0 && len(f.files) > 0:
 		return nil, exit.Errorf(exit.Usage, "either a command after -- or -f, not both").
 			Hinted("a spec says its command itself: command: [...]")

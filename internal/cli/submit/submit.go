@@ -74,7 +74,7 @@ func (f *flags) check() error {
 	case f.given("slots") && f.share == "exclusive":
 		return exit.Errorf(exit.Usage, "--slots shares a GPU, --share exclusive does not").Hinted("--share shared --slots %d", f.slots)
 	}
-	return nil
+	return f.checkMany()
 }
 
 func newValidate(g *cli.Globals) *cobra.Command {
