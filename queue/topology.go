@@ -64,7 +64,7 @@ func streams(o Options) []jetstream.StreamConfig {
 	usage.AllowMsgCounter = true
 
 	return []jetstream.StreamConfig{
-		jobs, lanes, logs, usage,
+		lanes, logs, usage,
 		limits(StreamRuns, 90*day, prefixRuns+">"),
 		limits(StreamResults, 90*day, prefixResults+">"),
 		limits(StreamSeries, 30*day, prefixSeries+">", prefixFleet+"*"),
@@ -76,6 +76,7 @@ func streams(o Options) []jetstream.StreamConfig {
 		bucket(o, BucketMachines, presenceTTL, true),
 		bucket(o, BucketDead, 90*day, true),
 		bucket(o, BucketKeys, 0, true),
+		jobs, // last: where it is, everything else is too
 	}
 }
 
