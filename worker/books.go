@@ -2,6 +2,7 @@ package worker
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -77,12 +78,13 @@ func (b *dirtBooks) remove(d dirt) {
 	delete(b.left, d)
 }
 
-func (b *dirtBooks) all() []dirt {
+// all are the dirty slots with the processes that were left.
+func (b *dirtBooks) all() map[dirt][]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]dirt, 0, len(b.left))
-	for d := range b.left {
-		list = append(list, d)
+	list := make(map[dirt][]int, len(b.left))
+	for d, pids := range b.left {
+		list[d] = slices.Collect(maps.Keys(pids))
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berthq/berth/job"
@@ -151,34 +152,55 @@ func unfit(snap telemetry.Snapshot, uuid string) string {
 	return ""
 }
 
-// vacate looks at the GPUs a run has left: where a process of it would not die, the slot is dirty and not given again
-// until a reading shows the GPU free of it. Otherwise a fresh reading shows the pool what the run has freed.
+// vacate looks at the GPUs a run has left: where a process of it would not die, or the driver still lists one, the slot
+// is dirty and not given again until a reading shows the GPU free of it. A fresh reading shows the pool what the run
+// has freed.
 func (w *Worker) vacate(a *attempt, exit runner.Exit) {
 	if len(a.devices()) == 0 {
 		return
 	}
+	before, _ := w.sampler.Latest()
+	snap, err := w.sampler.Refresh(w.background)
+	read := err == nil && snap.Health == telemetry.HealthOK
 	for _, d := range a.devices() {
-		if len(exit.Survivors) == 0 {
-			break
+		left, why := exit.Survivors, "does not die"
+		if seen := stillHolding(before, d.UUID, a.id); len(left) == 0 && read {
+			left, why = stillListed(snap, d.UUID, seen), "still holds memory on it"
 		}
-		why := fmt.Sprintf("process %d of run %s does not die", exit.Survivors[0], a.id)
+		if len(left) == 0 {
+			continue
+		}
+		why = fmt.Sprintf("process %d of run %s %s", left[0], a.id, why)
 		a.warn("GPU %s: %s", d.Key(), why)
+		a.log.Warn("gpu_dirty", "gpu", d.UUID, "why", why)
 		if err := w.pool.MarkDirty(d.UUID, a.id, why); err != nil {
 			a.log.Error("not_marked_dirty", "gpu", d.UUID, "err", err)
 			continue
 		}
-		w.dirt.add(d.UUID, a.id, exit.Survivors)
+		w.dirt.add(d.UUID, a.id, left)
 	}
-	if snap, err := w.sampler.Refresh(w.background); err == nil { // without one, the pool asks for it before it grants
+	if err == nil { // without one, the pool asks for it before it grants
 		w.pool.Observe(snap, w.cfg.Now())
 	}
 }
 
+// stillListed are those of the processes that a GPU still lists.
+func stillListed(snap telemetry.Snapshot, uuid string, pids []int) []int {
+	r, _ := snap.Reading(uuid)
+	var left []int
+	for _, p := range r.Processes {
+		if slices.Contains(pids, p.PID) {
+			left = append(left, p.PID)
+		}
+	}
+	return left
+}
+
 // cleanUp gives dirty slots back once a reading shows nothing of the run on the GPU any more.
 func (w *Worker) cleanUp(snap telemetry.Snapshot) {
-	for _, d := range w.dirt.all() {
+	for d, pids := range w.dirt.all() {
 		r, ok := snap.Reading(d.uuid)
-		if !ok || !r.ProcessesKnown || len(stillHolding(snap, d.uuid, d.run)) > 0 {
+		if !ok || !r.ProcessesKnown || len(stillListed(snap, d.uuid, pids)) > 0 {
 			continue
 		}
 		if err := w.pool.Clean(d.uuid, d.run); err != nil {

@@ -1,0 +1,375 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+func TestApplicationXIDFailsOnlyTheRun(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	d := h.work("titan", f)
+	ref := h.submit(1)
+	a := h.started()
+	f.XID(0, 31)
+	d.says("gpu_application_fault", "XID 31")
+	h.end(a, 1)
+	r := h.result(ref)
+	if r.Outcome != job.OutcomeFailed || !strings.Contains(r.Evidence, "XID 31") {
+		t.Errorf("%s, evidence %q", r.Outcome, r.Evidence)
+	}
+	next := h.submit(1) // the card serves on
+	h.end(h.started(), 0)
+	if r := h.result(next); r.State != job.Succeeded {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestFatalXIDQuarantinesAndComesBack(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	d := h.work("titan", f, "--restore-after", "2s")
+	ref := h.submit(1)
+	a := h.started()
+	sick := f.index(t, a.gpus)
+	f.XID(sick, 79)
+	if g := h.gpuIs("titan", sick, "quarantined"); !strings.Contains(g.Why, "XID 79") {
+		t.Errorf("why %q", g.Why)
+	}
+	b := h.started()
+	if b.ref != a.ref || b.attempt != 2 || b.gpus != f.uuids[1-sick] {
+		t.Errorf("after %+v: %+v", a, b)
+	}
+	h.end(b, 0)
+	r := h.result(ref)
+	if r.State != job.Succeeded || len(r.Attempts) != 2 || r.Attempts[0].Outcome != job.OutcomeGPUFault || !strings.Contains(r.Attempts[0].Evidence, "XID 79") {
+		t.Errorf("%s after %+v", r.State, r.Attempts)
+	}
+	d.says("gpu_restored", f.uuids[sick])
+	h.gpuIs("titan", sick, "ready")
+	for _, kind := range []string{"quarantine", "restore"} {
+		events, err := h.queue.Events(t.Context(), kind, time.Time{})
+		if err != nil || len(events) != 1 || events[0].Facts["gpu"] != f.uuids[sick] {
+			t.Errorf("%s: %+v, %v", kind, events, err)
+		}
+	}
+	if h.messages("berth.fleet.titan") == 0 {
+		t.Error("nothing of it in the machine's history")
+	}
+}
+
+// messages counts what a subject of the series has.
+func (h *house) messages(subject string) uint64 {
+	h.t.Helper()
+	s, err := h.js.Stream(h.t.Context(), queue.StreamSeries)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := s.GetLastMsgForSubject(h.t.Context(), subject); err != nil {
+		return 0
+	}
+	return 1
+}
+
+func TestPoisonJobEndsDead(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 4)
+	h.work("titan", f)
+	ref := h.submit(1)
+	hurt := map[string]bool{}
+	for range 3 {
+		s := h.started()
+		hurt[s.gpus] = true
+		f.XID(f.index(t, s.gpus), 79)
+		h.gone(s.pid)
+	}
+	r := h.result(ref)
+	if r.State != job.Dead || len(r.Attempts) != 3 || !strings.Contains(r.Evidence, "XID 79") {
+		t.Errorf("%s after %d attempts, evidence %q", r.State, len(r.Attempts), r.Evidence)
+	}
+	if len(hurt) != 3 {
+		t.Errorf("it was tried on %d cards, want 3", len(hurt))
+	}
+}
+
+func TestLostCardAndItsReturn(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	d := h.work("titan", f, "--restore-after", "1s")
+	ref := h.submit(1)
+	a := h.started()
+	lost := f.index(t, a.gpus)
+	f.GPU(lost).Lose()
+	b := h.started()
+	if b.gpus != f.uuids[1-lost] {
+		t.Errorf("the second attempt is on %s", b.gpus)
+	}
+	h.end(b, 0)
+	if r := h.result(ref); len(r.Attempts) != 2 || r.Attempts[0].Outcome != job.OutcomeGPUFault {
+		t.Errorf("attempts %+v", r.Attempts)
+	}
+	h.gpuIs("titan", lost, "quarantined")
+	f.GPU(lost).Return()
+	d.says("gpu_restored", f.uuids[lost])
+	h.gpuIs("titan", lost, "ready")
+}
+
+func TestUncorrectableMemoryErrors(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	h.work("titan", f)
+	ref := h.submit(1)
+	a := h.started()
+	sick := f.index(t, a.gpus)
+	h.sees("titan", "a reading", func(m queue.Machine) bool { return m.GPUs[sick].TemperatureC != nil })
+	f.GPU(sick).Set("ecc_unc", "2")
+	if g := h.gpuIs("titan", sick, "quarantined"); !strings.Contains(g.Why, "could not be corrected") {
+		t.Errorf("why %q", g.Why)
+	}
+	b := h.started()
+	h.end(b, 0)
+	if r := h.result(ref); r.Attempts[0].Outcome != job.OutcomeGPUFault || !strings.Contains(r.Attempts[0].Evidence, "could not be corrected") {
+		t.Errorf("attempts %+v", r.Attempts)
+	}
+}
+
+func TestHungLibraryTakesNoNewWork(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	d := h.work("titan", f)
+	first := h.submit(1)
+	a := h.started()
+	f.Hang(true)
+	d.says("gpu source", "suspect")
+	second := h.submit(1)
+	cpu := h.submit(0)
+	c := h.started()
+	if c.ref != cpu.String() {
+		t.Fatalf("while NVML hangs %+v started", c)
+	}
+	h.end(c, 0)
+	h.result(cpu)
+	h.end(a, 0) // a run ends as ever
+	if r := h.result(first); r.State != job.Succeeded || len(r.Attempts) > 1 {
+		t.Errorf("%s, %+v", r.State, r.Attempts)
+	}
+	if s := h.state(second); s != job.Queued {
+		t.Errorf("the second job is %s", s)
+	}
+	f.Hang(false)
+	b := h.started()
+	if b.ref != second.String() {
+		t.Errorf("%+v", b)
+	}
+	h.end(b, 0)
+	h.result(second)
+}
+
+func TestCrashOfTheLibraryCostsReadingsOnly(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	d := h.work("titan", f)
+	ref := h.submit(1)
+	a := h.started()
+	f.Crash(true)
+	d.says("nvml probe ended")
+	f.Crash(false)
+	f.GPU(0).Util(55)
+	h.sees("titan", "readings again", func(m queue.Machine) bool {
+		return m.GPUs[0].UtilizationPercent != nil && *m.GPUs[0].UtilizationPercent == 55
+	})
+	h.end(a, 0)
+	if r := h.result(ref); r.State != job.Succeeded || r.Attempt != 1 {
+		t.Errorf("%s after attempt %d: %+v", r.State, r.Attempt, r.Attempts)
+	}
+}
+
+func TestOldDriverWithoutNewerFunctions(t *testing.T) {
+	h := newHouse(t)
+	f := newFake(t, 1, "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetFieldValues",
+		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlEventSetCreate")
+	d := h.work("titan", f)
+	d.says("lacks functions", "nvmlDeviceGetTotalEnergyConsumption")
+	ref := h.submit(1)
+	a := h.started()
+	f.GPU(0).Util(40)
+	h.sees("titan", "what the library can still tell", func(m queue.Machine) bool {
+		g := m.GPUs[0]
+		return g.MemoryFreeMB != nil && g.UtilizationPercent != nil && *g.UtilizationPercent == 40
+	})
+	h.end(a, 0)
+	if r := h.result(ref); r.State != job.Succeeded {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWithoutADriverOnlyJobsWithoutAGPURun(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	f.Set("init_ret", "9") // driver not loaded; nvidia-smi says the same
+	d := h.work("titan", f)
+	d.says("WARN", "no gpu found")
+	gpu, cpu := h.submit(1), h.submit(0)
+	a := h.started()
+	if a.ref != cpu.String() || a.gpus != "-" {
+		t.Errorf("%+v", a)
+	}
+	h.end(a, 0)
+	h.result(cpu)
+	if s := h.state(gpu); s != job.Queued {
+		t.Errorf("the job with a GPU is %s", s)
+	}
+}
+
+func TestOperatorQuarantineOutlivesTheWorker(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	d := h.work("titan", f)
+	running := h.submit(1)
+	a := h.started()
+	ctx := t.Context()
+	if err := h.queue.Quarantine(ctx, "titan", f.uuids[0], "root", "fan is loud"); err != nil {
+		t.Fatal(err)
+	}
+	h.end(a, 0) // what runs goes on
+	if r := h.result(running); r.State != job.Succeeded || r.Attempt != 1 {
+		t.Errorf("%+v", r)
+	}
+	if g := h.gpuIs("titan", 0, "quarantined"); !hasAll(g.Why, []string{"root", "fan is loud"}) {
+		t.Errorf("why %q", g.Why)
+	}
+	d.detach()
+	h.work("titan", f)
+	h.gpuIs("titan", 0, "quarantined")
+	ref := h.submit(1)
+	if err := h.queue.Restore(ctx, "titan", "7", "root", ""); !errors.Is(err, queue.ErrNotFound) || !strings.Contains(err.Error(), `no GPU "7" (it has 0)`) {
+		t.Errorf("GPU 7: %v", err)
+	}
+	if err := h.queue.Restore(ctx, "nowhere", "0", "root", ""); err == nil || !strings.Contains(err.Error(), "no worker of that name") {
+		t.Errorf("machine nowhere: %v", err)
+	}
+	if s := h.state(ref); s != job.Queued {
+		t.Errorf("a quarantined card was given: %s", s)
+	}
+	if err := h.queue.Restore(ctx, "titan", "0", "root", "new fan"); err != nil {
+		t.Fatal(err)
+	}
+	h.end(h.started(), 0)
+	h.result(ref)
+	if err := h.queue.Restore(ctx, "titan", "0", "root", ""); !errors.Is(err, queue.ErrBadRequest) {
+		t.Errorf("restored twice: %v", err)
+	}
+	if h.messages("berth.fleet.titan") == 0 {
+		t.Error("nothing of it in the machine's history")
+	}
+}
+
+func TestDriverUpgradedUnderTheWorker(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	d := h.work("titan", f)
+	ref := h.submit(1)
+	a := h.started()
+	newer := newFake(t, 0, "nvmlDeviceGetRemappedRows")
+	f.replaceLibrary(t, newer.Library)
+	f.Set("driver", "590.11")
+	f.Set("init_ret", "18") // library and driver differ, in the middle of an upgrade
+	f.Crash(true)
+	d.says("nvml probe ended")
+	d.says("nvml probe ended", "differ")
+	next := h.submit(1)
+	h.end(a, 0)
+	if r := h.result(ref); r.State != job.Succeeded || r.Attempt != 1 {
+		t.Errorf("%+v", r)
+	}
+	f.Crash(false)
+	f.Set("init_ret", "0")
+	d.says("lacks functions", "590.11")
+	h.end(h.started(), 0)
+	if r := h.result(next); r.State != job.Succeeded {
+		t.Errorf("%+v", r)
+	}
+}
+
+func (f *fake) replaceLibrary(t *testing.T, with string) {
+	t.Helper()
+	copyFile(t, with, f.Library+".new")
+	if err := renameFile(f.Library+".new", f.Library); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCardThatChangesItsNameOrIsMissing(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 3)
+	d := h.work("titan", f, "--restore-after", "1s")
+	f.Set("count", "2")
+	f.GPU(1).Set("uuid", "GPU-ffffffff-0000-4000-8000-000000000001")
+	for _, i := range []int{1, 2} {
+		h.sees("titan", "a card out of service", func(m queue.Machine) bool {
+			return m.GPUs[i].State == "quarantined" || m.GPUs[i].State == "unreadable"
+		})
+	}
+	d.says("gpu_quarantined", f.uuids[1])
+	first, second := h.submit(1), h.submit(1)
+	a := h.started()
+	if a.gpus != f.uuids[0] {
+		t.Errorf("the job was given %s, which is not there", a.gpus)
+	}
+	if s := h.state(second); s != job.Queued {
+		t.Errorf("the second job is %s with one card left", s)
+	}
+	f.GPU(1).Set("uuid", f.uuids[1])
+	f.Set("count", "3")
+	b := h.started()
+	if b.gpus == a.gpus {
+		t.Error("one card was given twice")
+	}
+	h.end(a, 0)
+	h.end(b, 0)
+	h.result(first)
+	h.result(second)
+}
+
+func TestNonsenseIsNotBelieved(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	f.GPU(0).Set("mem_used", "-5")
+	f.GPU(0).Util(250)
+	f.GPU(1).MemoryUsed(99 << 10) // more than there is
+	d := h.work("titan", f)
+	d.says("cannot be true", f.uuids[0])
+	d.says("cannot be true", f.uuids[1])
+	m := h.sees("titan", "its cards", func(m queue.Machine) bool { return len(m.GPUs) == 2 })
+	for _, g := range m.GPUs {
+		if g.MemoryFreeMB != nil && (*g.MemoryFreeMB < 0 || *g.MemoryFreeMB > g.MemoryTotalMB) {
+			t.Errorf("free memory %d of %d MB", *g.MemoryFreeMB, g.MemoryTotalMB)
+		}
+		if g.UtilizationPercent != nil && *g.UtilizationPercent > 100 {
+			t.Errorf("utilisation %v", *g.UtilizationPercent)
+		}
+	}
+	f.GPU(0).Set("mem_used", "0")
+	f.GPU(0).Util(0)
+	f.GPU(1).MemoryUsed(0)
+	first, second := h.submit(1), h.submit(1)
+	a, b := h.started(), h.started()
+	h.end(a, 0)
+	h.end(b, 0)
+	h.result(first)
+	h.result(second)
+	h.sees("titan", "both cards free", func(m queue.Machine) bool {
+		return m.GPUs[0].Active == 0 && m.GPUs[1].Active == 0
+	})
+}
+
+func TestUnknownGPUIDsNeverFit(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	h.work("titan", f)
+	ref := h.submit(1, func(j *job.Job) { j.Requirements.GPUIDs = []string{"GPU-00000000-dead"} })
+	h.sees("titan", "that it never fits, and what there is", func(m queue.Machine) bool {
+		for _, why := range m.Never {
+			if hasAll(why, []string{"GPU-00000000-dead", "it has 0"}) {
+				return true
+			}
+		}
+		return false
+	})
+	if s := h.state(ref); s != job.Queued {
+		t.Errorf("state %s", s)
+	}
+}
+
