@@ -79,6 +79,22 @@ func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) 
 	if err := d.mayStart(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.q.enterQuota(ctx, d.session, d.Job.Project, d.Ref(), len(devices)); err != nil {
+		return nil, errors.Join(ErrStepBack, err, d.ticket.giveBack(quotaAgain))
+	}
+	c, err := d.claim(ctx, devices)
+	if err != nil {
+		d.q.leaveQuota(ctx, d.session, d.Ref())
+		return nil, err
+	}
+	return c, nil
+}
+
+// quotaAgain is when a job over its project's quota is looked at again by a worker that had not heard of it.
+const quotaAgain = 2 * time.Second
+
+// claim writes the record.
+func (d *Delivery) claim(ctx context.Context, devices []string) (*Claim, error) {
 	for {
 		if d.session.IsLost() {
 			return nil, errors.Join(ErrSessionLost, d.ticket.giveBack(0))
@@ -175,6 +191,7 @@ func (q *Queue) newClaim(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.
 		control: make(chan ControlEvent, 8), hints: make(chan struct{}, 1),
 	}
 	s.add(c)
+	s.quotaClaimed(ref)
 	return c
 }
 

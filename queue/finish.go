@@ -78,6 +78,7 @@ func (c *Claim) end(ctx context.Context, verb string, delay time.Duration, edit 
 	// From here on the claim is over. An error below means "not yet on the wire": whoever gets the message next, or the
 	// janitor, makes it good.
 	defer c.session.remove(c)
+	c.q.leaveQuota(ctx, c.session, c.ref) // before the message goes back and this worker may get it again
 	if err := c.q.keepPromises(ctx, verb, &c.Job, c.ref, rec); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.ref, err)
 	}
@@ -109,6 +110,12 @@ func (c *Claim) write(ctx context.Context, verb string, edit func(rec *job.Recor
 		return rec, nil
 	})
 	return rec, err
+}
+
+func (c *Claim) isEnding() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ending
 }
 
 func (c *Claim) setEnding(yes bool) {

@@ -181,6 +181,13 @@ func (t *laneTable) note(lane job.Lane, hotAt time.Time) *LaneInfo {
 	return info
 }
 
+// nudge makes workers look at the lanes again: a project may have got room.
+func (t *laneTable) nudge() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.signal()
+}
+
 func (t *laneTable) signal() {
 	close(t.changed)
 	t.changed = make(chan struct{})

@@ -68,6 +68,8 @@ type Queue struct {
 	groups  groupStates
 	lanes   *laneTable
 
+	projects *projectTable
+
 	// failpoint, when a test sets it, is asked before and after each step that a crash could separate from the next.
 	failpoint func(step string) error
 }
@@ -84,6 +86,10 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Queue, error) {
 	}
 	if err := q.lanes.follow(ctx, q); err != nil {
 		return nil, fmt.Errorf("follow the lanes: %w", err)
+	}
+	if err := q.projects.follow(ctx, q, q.lanes.nudge); err != nil {
+		q.lanes.close()
+		return nil, fmt.Errorf("follow the projects: %w", err)
 	}
 	return q, nil
 }
@@ -114,13 +120,14 @@ func newQueue(nc *nats.Conn, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	q := &Queue{nc: nc, js: js, opts: o, log: o.Logger, jobs: newJobCache(), lanes: newLaneTable()}
+	q := &Queue{nc: nc, js: js, opts: o, log: o.Logger, jobs: newJobCache(), lanes: newLaneTable(), projects: newProjectTable()}
 	q.records = records{q: q}
 	return q, nil
 }
 
 // Close ends what Open started and waits for it.
 func (q *Queue) Close() {
+	q.projects.close()
 	q.lanes.close()
 	q.js.CleanupPublisher()
 }

@@ -43,11 +43,14 @@ type Session struct {
 	rev       uint64
 	confirmed time.Time // when the last renewal that the broker confirmed was sent
 	claims    map[Ref]*Claim
+	quotas    map[Ref]quotaEntry // what it has entered into the lists of projects with a limit
 
 	life   context.Context // ends when the session is lost, never otherwise
 	lose   context.CancelFunc
 	cancel context.CancelFunc
 	done   chan struct{}
+	side   sync.WaitGroup
+	review chan struct{} // of the quotas, soon
 	notify *nats.Subscription
 }
 
@@ -60,7 +63,7 @@ func (q *Queue) OpenSession(ctx context.Context, machine, instance string) (*Ses
 	}
 	s := &Session{
 		q: q, id: token(machine) + "." + token(instance), machine: machine, value: value,
-		claims: map[Ref]*Claim{}, done: make(chan struct{}),
+		claims: map[Ref]*Claim{}, done: make(chan struct{}), review: make(chan struct{}, 1),
 	}
 	s.life, s.lose = context.WithCancel(context.Background())
 	if err := s.begin(ctx); err != nil {
@@ -69,6 +72,7 @@ func (q *Queue) OpenSession(ctx context.Context, machine, instance string) (*Ses
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	go s.renew(run)
+	s.side.Go(func() { s.keepQuotas(run) })
 	return s, nil
 }
 
@@ -137,6 +141,7 @@ func (s *Session) Detach() { s.stop() }
 func (s *Session) stop() {
 	s.cancel()
 	<-s.done
+	s.side.Wait()
 	_ = s.notify.Unsubscribe() // fails only when the connection is gone, and then there is nothing to end
 }
 

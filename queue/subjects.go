@@ -30,6 +30,7 @@ const (
 	BucketReservations = "berth_reservations" // <number>[.<index>]: machine that drains towards a wide job
 	BucketSessions     = "berth_sessions"     // <machine>.<instance>: a worker's proof of life
 	BucketMachines     = "berth_machines"     // <machine>: presence and snapshot
+	BucketProjects     = "berth_projects"     // set.<project>: its settings; held.<project>: who holds the GPUs of one with a limit
 	BucketDead         = "berth_dead"         // <number>[.<index>]: jobs the system could not run, until somebody has dealt with them
 	BucketKeys         = "berth_keys"         // <project>.<user>.<hash>: idempotency keys; elect.<duty>: elections
 )

@@ -74,6 +74,7 @@ func streams(o Options) []jetstream.StreamConfig {
 		bucket(o, BucketReservations, 0, true),
 		bucket(o, BucketSessions, 0, false),
 		bucket(o, BucketMachines, presenceTTL, true),
+		bucket(o, BucketProjects, 0, true),
 		bucket(o, BucketDead, 90*day, true),
 		bucket(o, BucketKeys, 0, true),
 		jobs, // last: where it is, everything else is too
