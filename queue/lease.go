@@ -25,7 +25,7 @@ type leaseWish struct {
 	Until *time.Time `json:"until,omitempty"` // of extend; absent is without end
 }
 
-// ErrNoLease: the job runs something; it is no lease.
+// ErrNoLease is the answer for a job that runs something.
 var ErrNoLease = errors.New("not a lease")
 
 // ReleaseLease ends a lease: Cancelled if it was still waiting, Running if its worker has been told (WaitResult is the

@@ -118,7 +118,7 @@ func (q *Queue) answerDesk(m *nats.Msg, a deskAnswer) {
 	}
 }
 
-// ErrNoWorker: no worker of that name answers.
+// ErrNoWorker is the answer when no worker of that name is there.
 var ErrNoWorker = errors.New("no worker answers")
 
 // Leases lists what is held on a machine, as its worker knows it. ErrNoWorker: there is none.

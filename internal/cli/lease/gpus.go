@@ -91,7 +91,7 @@ func gpuTable(now time.Time, info bool) table.View[card] {
 		return v
 	}
 	v.Columns = append(v.Columns,
-		table.Column[card]{Title: "MODEL", Field: "name", Shrink: 8, Cell: func(c card) table.Cell { return table.Text(c.GPU.Name) }},
+		table.Column[card]{Title: "MODEL", Field: "name", Shrink: 8, Cell: func(c card) table.Cell { return table.Text(c.Name) }},
 		table.Column[card]{Title: "TEMP", Field: "temperature_c", Right: true, Cell: func(c card) table.Cell { return table.Text(figure(c.TemperatureC, " °C")) },
 			Raw: func(c card) string { return figure(c.TemperatureC, "") }},
 		table.Column[card]{Title: "POWER", Field: "power_w", Right: true, Cell: func(c card) table.Cell { return table.Text(figure(c.PowerW, " W")) },

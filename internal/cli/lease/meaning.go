@@ -68,9 +68,12 @@ func (m *meaning) one(word, user string, known func() ([]queue.HeldLease, error)
 	case m.number:
 		return queue.JobRef(number), nil
 	}
+	if isNumber && !m.gpus && number > maxIndex {
+		return queue.JobRef(number), nil
+	}
 	held, err := known()
-	if isNumber && !m.gpus && (err != nil || number > maxIndex) {
-		return queue.JobRef(number), nil // no worker here: it can only be a number
+	if isNumber && !m.gpus && exit.Of(err) == exit.Refused { // no worker here: it can only be a lease's number
+		held, err = nil, nil
 	}
 	if err != nil {
 		return queue.Ref{}, err
