@@ -146,13 +146,12 @@ func (h *berth) rests(ctx context.Context) {
 		if err != nil {
 			return false
 		}
+		quiet := true
 		lanes := s.ListConsumers(ctx)
-		for c := range lanes.Info() {
-			if c.NumAckPending > 0 || c.NumPending > 0 || c.NumWaiting == 0 {
-				return false
-			}
+		for c := range lanes.Info() { // to its end: who leaves earlier leaves a goroutine behind
+			quiet = quiet && c.NumAckPending == 0 && c.NumPending == 0 && c.NumWaiting > 0
 		}
-		return lanes.Err() == nil
+		return quiet && lanes.Err() == nil
 	})
 	select {
 	case <-time.After(rest):
