@@ -81,6 +81,9 @@ func (q *Queue) Depart(ctx context.Context, name string) error {
 	return nil
 }
 
+// MachineKey is the key of a machine's presence, as WatchMachines names one that is gone.
+func MachineKey(name string) string { return token(name) }
+
 func machineSubject(name string) string { return "$KV." + BucketMachines + "." + token(name) }
 
 // Machines lists the machines that are there, by name.

@@ -74,6 +74,21 @@ func (q *Queue) Unreserve(ctx context.Context, ref Ref, rev uint64) error {
 	return err
 }
 
+// LaneCounts is how many jobs each lane holds, waiting or running; lanes without any are absent. It is one request.
+func (q *Queue) LaneCounts(ctx context.Context) (map[job.Lane]int, error) {
+	state, err := q.streamState(ctx, StreamLanes, prefixLanes+">")
+	if err != nil {
+		return nil, fmt.Errorf("count the lanes: %w", err)
+	}
+	counts := make(map[job.Lane]int, len(state.Subjects))
+	for subject, n := range state.Subjects {
+		if lane, ok := parseLaneSubject(subject); ok {
+			counts[lane] = int(min(n, 1<<40))
+		}
+	}
+	return counts, nil
+}
+
 // Head is the job that waits at the front of a lane.
 type Head struct {
 	Ref          Ref

@@ -52,6 +52,8 @@ type Config struct {
 	RestoreAfter time.Duration
 	// ReserveAfter is how long a job of several GPUs waits before a machine drains towards it; 1 min.
 	ReserveAfter time.Duration
+	// AgeAfter is how long the first job of a lane waits before the lane counts one band higher; 2 h.
+	AgeAfter time.Duration
 
 	Logger *slog.Logger // none: silent
 	Now    func() time.Time
@@ -88,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ReserveAfter <= 0 {
 		c.ReserveAfter = DefaultReserveAfter
+	}
+	if c.AgeAfter <= 0 {
+		c.AgeAfter = AgeAfter
 	}
 	if c.RestoreAfter <= 0 {
 		c.RestoreAfter = DefaultRestoreAfter

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/berthq/berth/job"
@@ -19,16 +18,13 @@ type Shares map[string]float64
 // then what needs most (it is the hardest to place once the small ones have filled the gaps), then by name, so that the
 // order is the same every time. Only lanes with room are asked: a worker never holds a job that it cannot run.
 func Pick(lanes []queue.LaneInfo, shares Shares, room Room) []queue.Want {
+	return PickBy(lanes, Order{Shares: shares}, room)
+}
+
+// PickBy is Pick with all that the order may depend on.
+func PickBy(lanes []queue.LaneInfo, order Order, room Room) []queue.Want {
 	ordered := slices.Clone(lanes)
-	slices.SortStableFunc(ordered, func(a, b queue.LaneInfo) int {
-		return cmp.Or(
-			cmp.Compare(a.Lane.Band, b.Lane.Band),
-			cmp.Compare(shares[a.Lane.Project], shares[b.Lane.Project]),
-			cmp.Compare(b.Shape.Requirements.GPUs, a.Shape.Requirements.GPUs),
-			cmp.Compare(a.Lane.Project, b.Lane.Project),
-			cmp.Compare(a.Lane.Shape, b.Lane.Shape),
-		)
-	})
+	slices.SortStableFunc(ordered, order.compare)
 	wants := make([]queue.Want, 0, len(ordered))
 	answers := map[job.ShapeID]answer{} // a shape is asked once, however many lanes have it
 	for _, l := range ordered {

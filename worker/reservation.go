@@ -166,7 +166,7 @@ func (w *Worker) freeAt(req job.Requirements, now time.Time) (time.Time, []strin
 		at[uuid] = i
 	}
 	w.runs.each(func(a *attempt) {
-		limit := time.Duration(a.claim.Job.Spec.TimeLimit)
+		limit := w.cfg.Queue.ExpectedLimit(&a.claim.Job)
 		for _, d := range a.devices() {
 			i, ok := at[d.UUID]
 			if !ok {

@@ -69,10 +69,24 @@ func (w *Worker) wants(now time.Time) []queue.Want {
 		return nil
 	}
 	lanes := w.cfg.Queue.Lanes()
-	lanes = slices.DeleteFunc(lanes, func(l queue.LaneInfo) bool { return !w.serves(l.Lane.Project) })
+	lanes = slices.DeleteFunc(lanes, func(l queue.LaneInfo) bool {
+		return !w.serves(l.Lane.Project) || w.overQuota(l.Lane.Project, l.Shape.Requirements.GPUs)
+	})
 	first, others := w.reservedFirst(lanes, now)
 	room := w.room(now)
-	return append(Pick(first, nil, room), Pick(others, w.shares.now(w), room)...)
+	return append(Pick(first, nil, room), PickBy(others, w.order(now), room)...)
+}
+
+// order is what decides between lanes now.
+func (w *Worker) order(now time.Time) Order {
+	return Order{Shares: w.shares.now(w).Weighted(w.cfg.Queue.Weights()), Waits: w.ages.waits(now), AgeAfter: w.cfg.AgeAfter}
+}
+
+// overQuota reports whether a project's runs hold so much that a job of so many GPUs must wait. It spares the asking;
+// the claim asks the project's list itself.
+func (w *Worker) overQuota(project string, gpus int) bool {
+	left, limited := w.cfg.Queue.QuotaLeft(project)
+	return limited && gpus > left
 }
 
 // reservedFirst puts the lane of the job this machine has reserved GPUs for before all others, and leaves out those
@@ -156,7 +170,7 @@ func (w *Worker) grant(ctx context.Context, d *queue.Delivery) (*gpuslots.Alloca
 		Req:     d.Requirements,
 		Now:     w.cfg.Now(),
 		Avoid:   hurt(d.Record),
-		Exclude: w.placeFor(d.Lane, time.Duration(d.Job.Spec.TimeLimit), w.cfg.Now()),
+		Exclude: w.placeFor(d.Lane, w.cfg.Queue.ExpectedLimit(&d.Job), w.cfg.Now()),
 	})
 }
 

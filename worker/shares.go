@@ -56,7 +56,11 @@ func (b *shareBooks) followMachines(ctx context.Context, w *Worker) {
 				b.held = map[string]map[string]int{}
 			}
 			b.held[m.Name] = m.Projects
-		}, func(string) {})
+		}, func(key string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			maps.DeleteFunc(b.held, func(name string, _ map[string]int) bool { return queue.MachineKey(name) == key })
+		})
 		if err != nil && ctx.Err() == nil {
 			w.log.Debug("machines_not_watched", "err", err)
 			pause(ctx, time.Second)

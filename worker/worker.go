@@ -40,6 +40,7 @@ type Worker struct {
 	sick       sickBooks
 	frameworks frameworkBooks
 	shares     shareBooks
+	ages       ageBooks
 	reserved   reservation
 	news       chan struct{} // something others should hear soon
 
@@ -174,6 +175,7 @@ func (w *Worker) serveOthers(ctx context.Context) *sync.WaitGroup {
 	g.Go(func() { w.guard(ctx) })
 	g.Go(func() { w.askFrameworks(ctx) })
 	g.Go(func() { w.shares.follow(ctx, w) })
+	g.Go(func() { w.ages.follow(ctx, w) })
 	g.Go(func() {
 		if err := w.cfg.Queue.RunClerk(ctx); err != nil && ctx.Err() == nil {
 			w.log.Error("clerk_ended", "err", err)
