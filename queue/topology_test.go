@@ -42,7 +42,7 @@ func TestTopologyIsIdempotentAndKeepsAnOperatorsLimits(t *testing.T) {
 
 func TestUpgradeAddsWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	want := streams(Options{}.withDefaults())[1]
+	want := streams(Options{}.withDefaults())[0]
 	have := jetstream.StreamConfig{Name: StreamLanes, Subjects: []string{prefixLanes + "*.*.*"}, MaxConsumers: 100, AllowDirect: true}
 	got, changed := upgrade(have, want)
 	if !changed || !got.AllowMsgSchedules || !got.AllowMsgTTL || len(got.Subjects) != len(want.Subjects) || got.MaxConsumers != want.MaxConsumers {

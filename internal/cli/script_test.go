@@ -1,38 +1,38 @@
 package cli_test
 
 import (
-	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
-
-	"github.com/berthq/berth/internal/cli"
-	"github.com/berthq/berth/internal/cli/operator"
-	"github.com/berthq/berth/internal/cli/submit"
-	"github.com/berthq/berth/internal/cli/worker"
-	_ "github.com/berthq/berth/runner/shim" // the workers of the scripts are this binary, and so are their shims
 )
 
-// The binary under test is this one: scripts run it under the names of the commands.
+// TestMain builds the commands as people get them and puts them first in PATH. Built for the race detector, as the test
+// binary is, each of the hundreds of starts would take a second longer.
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){
-		"submit": program(submit.Root),
-		"worker": program(worker.Root),
-		"berth":  program(operator.Root),
-	})
-}
-
-func program(root func(cli.Env) *cobra.Command) func() {
-	return func() {
-		env := cli.System()
-		os.Exit(cli.Execute(context.Background(), root(env), env))
+	bin, err := os.MkdirTemp("", "berth-commands-")
+	if err == nil {
+		build := exec.Command("go", "build", "-o", bin+"/", "../../cmd/submit", "../../cmd/worker", "../../cmd/berth")
+		var said []byte
+		if said, err = build.CombinedOutput(); err != nil {
+			err = fmt.Errorf("build the commands: %w\n%s", err, said)
+		}
 	}
+	if err == nil {
+		err = os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := leakChecked{m}.Run()
+	_ = os.RemoveAll(bin) // a folder left in the temporary directory is no reason to fail
+	os.Exit(code)
 }
 
 // leakChecked fails the package when a test leaves a goroutine behind.
@@ -75,6 +75,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("EXAMPLES", examples)
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race, every command would sleep a second at its end
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BERTH_WORKER_STORE", filepath.Join(env.WorkDir, "store"))

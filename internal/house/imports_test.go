@@ -29,10 +29,11 @@ var rooms = map[string][]string{
 	"docs":             {},
 
 	// What joins the rooms may know them all; see also TestSubmitLinksLittle.
-	"internal/cli": anyRoom,
-	"cmd":          anyRoom,
-	"bench":        anyRoom,
-	"examples":     anyRoom,
+	"internal/cli":  anyRoom,
+	"internal/demo": anyRoom,
+	"cmd":           anyRoom,
+	"bench":         anyRoom,
+	"examples":      anyRoom,
 }
 
 var anyRoom = []string{"*"}
