@@ -44,7 +44,7 @@ func newContest(t *testing.T) *contest {
 	dir := t.TempDir()
 	c := &contest{t: t, broker: natstest.New(t), locks: t.TempDir()}
 	c.env = append(os.Environ(), "BERTH_SERVER="+c.broker.URL(), "BERTH_TOKEN=", "XDG_CONFIG_HOME="+dir, "BERTH_WORKER_STORE="+filepath.Join(dir, "store"),
-		"LOCKS="+c.locks, "MINE="+mine)
+		"GORACE=atexit_sleep_ms=0", "LOCKS="+c.locks, "MINE="+mine)
 	q, err := queue.OpenClient(t.Context(), c.broker.Connect(), queue.Options{})
 	if err != nil {
 		t.Fatal(err)

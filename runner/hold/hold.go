@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/berthq/berth/runner/proc"
+	"github.com/berthq/berth/runner/shim"
 )
 
 const (
@@ -34,6 +35,7 @@ func init() {
 		return
 	}
 	proc.SetName(mark)
+	shim.Slim()
 	syscall.Exit(wait(os.Args[2:])) // os.Exit would do what is meant for the rest of the binary
 }
 

@@ -22,6 +22,9 @@ type span struct{ from, to uintptr }
 // binary is what of this process's mappings can be dropped, found by the first slim.
 var binary []span
 
+// Slim is slim for a process that has nothing to do but wait, as a shim has.
+func Slim() { slim() }
+
 // slim gives back the pages of the binary that only starting up needed. A shim that waits uses a few of them; they come
 // back by themselves when touched.
 func slim() {
