@@ -91,7 +91,7 @@ func TestCancelOfARunningJobReachesIt(t *testing.T) {
 	h := newHouse(t, "1x24Gi")
 	h.work("alpha")
 	pid := filepath.Join(t.TempDir(), "daemon")
-	n := h.submit(job.Requirements{GPUs: 1}, "daemon="+pid, "ignore=SIGTERM", "hang")
+	n := h.submit(job.Requirements{GPUs: 1}, "daemon="+pid, "ignore=TERM", "hang")
 	h.running(queue.JobRef(n))
 	appears(t, pid)
 	if _, err := h.queue.Cancel(t.Context(), queue.JobRef(n), "ann", "enough"); err != nil {
@@ -99,7 +99,8 @@ func TestCancelOfARunningJobReachesIt(t *testing.T) {
 	}
 	r := h.result(queue.JobRef(n))
 	if r.State != job.Cancelled || !strings.Contains(r.Reason, "ann") {
-		t.Errorf("state %s, reason %q", r.State, r.Reason)
+		out, errs := h.logOf(n, 1)
+		t.Errorf("state %s, reason %q; it said %q %q", r.State, r.Reason, out, errs)
 	}
 	if b, err := os.ReadFile(pid); err != nil || alive(strings.TrimSpace(string(b))) {
 		t.Errorf("the double-forked child %s lives on (%v)", b, err)
