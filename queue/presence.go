@@ -49,8 +49,9 @@ type Machine struct {
 	Draining bool              `json:"draining,omitempty"`
 	Running  []string          `json:"running,omitempty"`  // number[.index]
 	Projects map[string]int    `json:"projects,omitempty"` // GPUs each project holds here
-	// Frameworks are the Python frameworks found, each with the GPUs it sees; absent until they have been asked.
-	Frameworks map[string][]string `json:"frameworks,omitempty"`
+	// Frameworks are the Python frameworks found, each with the GPUs it sees; nil for one not asked yet. The map is nil
+	// until there are answers, and empty where there is no framework.
+	Frameworks map[string][]string `json:"frameworks"`
 	Warnings   []string            `json:"warnings,omitempty"` // what an operator should look at
 	Refusals   map[string]string   `json:"refusals,omitempty"` // shape -> why it cannot take it now
 	Never      map[string]string   `json:"never,omitempty"`    // shape -> why it never can

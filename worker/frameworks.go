@@ -91,14 +91,12 @@ func (b *frameworkBooks) finish(names, warnings []string) gpuslots.Frameworks {
 func (b *frameworkBooks) report() (sees map[string][]string, warnings []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.surveyed {
+		return nil, nil
+	}
+	sees = map[string][]string{}
 	for name, uuids := range b.sees {
-		if !b.asked[name] {
-			continue
-		}
-		if sees == nil {
-			sees = map[string][]string{}
-		}
-		sees[name] = slices.Clone(uuids)
+		sees[name] = slices.Clone(uuids) // an empty list stays one: it sees none
 	}
 	return sees, slices.Clone(b.warnings)
 }

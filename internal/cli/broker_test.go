@@ -171,6 +171,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		awaitOutput(ctx, ts, of(ts).running[args[1]], args[2])
 	case "machine":
 		awaitMachine(ctx, ts, q, args[1])
+	case "gpu":
+		awaitGPU(ctx, ts, q, args[1], args[2], args[3])
 	case "state":
 		awaitState(ctx, ts, q, args[1], args[2])
 	default:
@@ -199,6 +201,38 @@ func awaitMachine(ctx context.Context, ts *testscript.TestScript, q *queue.Queue
 	}, func(string) {})
 	if !seen {
 		ts.Fatalf("machine %s did not come: %v", name, err)
+	}
+}
+
+// awaitGPU waits until a machine announces that a GPU of it has that state.
+func awaitGPU(ctx context.Context, ts *testscript.TestScript, q *queue.Queue, machine, index, state string) {
+	watch, found := context.WithCancel(ctx)
+	defer found()
+	seen := ""
+	err := q.WatchMachines(watch, func(m queue.Machine) {
+		for _, g := range m.GPUs {
+			if m.Name == machine && strconv.Itoa(g.Index) == index {
+				seen = g.State
+			}
+		}
+		if seen == state {
+			found()
+		}
+	}, func(string) {})
+	if seen != state {
+		ts.Fatalf("GPU %s of %s is %q, not %s: %v", index, machine, seen, state, err)
+	}
+}
+
+func awaitOutput(ctx context.Context, ts *testscript.TestScript, p *process, text string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(p.log.String(), text) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("it never said %q:\n%s", text, p.log)
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func TestRunOnAnotherCardIsWarnedOf(t *testing.T) {
 	ref := h.submit(1)
 	a := h.started()
 	own := f.index(t, a.gpus)
-	f.GPU(1-own).Processes(fakenvml.Process{PID: a.pid, MemoryMB: 4000, SM: 50})
+	f.GPU(1 - own).Processes(fakenvml.Process{PID: a.pid, MemoryMB: 4000, SM: 50})
 	d.says("run_on_foreign_gpu", f.uuids[1-own])
 	h.end(a, 0)
 	r := h.result(ref)

@@ -372,4 +372,3 @@ func TestUnknownGPUIDsNeverFit(t *testing.T) {
 		t.Errorf("state %s", s)
 	}
 }
-

@@ -305,9 +305,9 @@ func (h *house) work(name string, f *fake, args ...string) *daemon {
 
 func (h *house) workIn(name, store string, env []string, args ...string) *daemon {
 	h.t.Helper()
-	all := append([]string{"--name", name, "--store", store, "--server", h.broker.URL(), "--settle", "300ms", "--python", "none"}, args...)
+	all := append([]string{"--name", name, "--store", store, "--server", h.broker.URL(), "--settle", "300ms"}, args...)
 	d := &daemon{t: h.t, cmd: exec.Command(program, all...), done: make(chan struct{}), more: make(chan struct{})}
-	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir}, env...)
+	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir, "BERTH_WORKER_PYTHON=none"}, env...)
 	d.cmd.Dir = h.dir
 	out, err := d.cmd.StderrPipe()
 	if err != nil {

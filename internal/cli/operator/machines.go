@@ -18,9 +18,10 @@ import (
 )
 
 func newMachines(g *cli.Globals) *cobra.Command {
-	return &cobra.Command{
+	var plain bool
+	cmd := &cobra.Command{
 		Use:   "machines",
-		Short: "list the machines and what they do",
+		Short: "list the machines and what they do, the best place for a job first",
 		Args:  cli.Takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
@@ -28,38 +29,53 @@ func newMachines(g *cli.Globals) *cobra.Command {
 				if err != nil {
 					return cli.Broker(err)
 				}
-				return cli.Print(g, machineTable(g.Env().Now()), all)
+				ranked := rank(all, !plain)
+				if err := cli.Print(g, machineTable(g.Env().Now()), ranked); err != nil || !g.Output.ForPeople() {
+					return err
+				}
+				for _, m := range ranked {
+					for _, w := range m.Warnings {
+						g.Say("%s: %s", m.Name, screen.Safe(w))
+					}
+				}
+				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&plain, "no-ranking", false, "by name, not best first")
+	return cmd
 }
 
-func machineTable(now time.Time) table.View[queue.Machine] {
-	return table.View[queue.Machine]{
-		Name:  func(m queue.Machine) string { return m.Name },
+func machineTable(now time.Time) table.View[standing] {
+	return table.View[standing]{
+		Name:  func(m standing) string { return m.Name },
 		Empty: "no machine is connected; berth join prints the line that starts a worker on one",
-		Columns: []table.Column[queue.Machine]{
-			{Title: "MACHINE", Field: "name", Cell: func(m queue.Machine) table.Cell { return table.Text(m.Name) }},
+		Columns: []table.Column[standing]{
+			{Title: "MACHINE", Field: "name", Cell: func(m standing) table.Cell { return table.Text(m.Name) }},
 			{Title: "STATE", Field: "state", Cell: machineState},
-			{Title: "GPUS", Field: "gpus", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(len(m.GPUs))) }},
-			{Title: "FREE", Field: "gpus_free", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(freeGPUs(m))) }},
-			{Title: "RUNS", Field: "running", Right: true, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(len(m.Running))) }},
-			{Title: "CPUS", Field: "cpus", Right: true, Drop: 3, Cell: func(m queue.Machine) table.Cell { return table.Text(strconv.Itoa(m.CPUs)) }},
-			{Title: "MEMORY", Field: "memory_mb", Right: true, Drop: 4, Cell: func(m queue.Machine) table.Cell { return table.Text(screen.Memory(m.MemoryMB)) },
-				Raw: func(m queue.Machine) string { return strconv.FormatInt(m.MemoryMB, 10) }},
-			{Title: "SOURCE", Field: "gpu_source", Wide: true, Cell: func(m queue.Machine) table.Cell { return table.Text(m.Source) }},
-			{Title: "VERSION", Field: "version", Wide: true, Cell: func(m queue.Machine) table.Cell { return table.Text(m.Version) }},
-			{Title: "LABELS", Field: "labels", Drop: 1, Shrink: 10, Cell: func(m queue.Machine) table.Cell { return table.Text(labels(m.Labels)) }},
-			{Title: "SEEN", Field: "at", Drop: 5, Cell: func(m queue.Machine) table.Cell {
+			{Title: "GPUS", Field: "gpus", Right: true, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(len(m.GPUs))) }},
+			{Title: "FREE", Field: "gpus_free", Right: true, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(freeGPUs(m.Machine))) }},
+			{Title: "IDLE", Field: "idle_gpus", Right: true, Drop: 2, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(m.IdleGPUs)) }},
+			{Title: "RUNS", Field: "running", Right: true, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(len(m.Running))) }},
+			{Title: "CPUS", Field: "cpus", Right: true, Drop: 3, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(m.CPUs)) }},
+			{Title: "MEMORY", Field: "memory_mb", Right: true, Drop: 4, Cell: func(m standing) table.Cell { return table.Text(screen.Memory(m.MemoryMB)) },
+				Raw: func(m standing) string { return strconv.FormatInt(m.MemoryMB, 10) }},
+			{Title: "SOURCE", Field: "gpu_source", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Source) }},
+			{Title: "VERSION", Field: "version", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Version) }},
+			{Title: "LABELS", Field: "labels", Drop: 1, Shrink: 10, Cell: func(m standing) table.Cell { return table.Text(labels(m.Labels)) }},
+			{Title: "SEEN", Field: "at", Drop: 5, Cell: func(m standing) table.Cell {
 				return table.Cell{Text: screen.Ago(m.At, now), Color: screen.Dim}
-			}, Raw: func(m queue.Machine) string { return stamp(&m.At) }},
+			}, Raw: func(m standing) string { return stamp(&m.At) }},
 		},
 	}
 }
 
-func machineState(m queue.Machine) table.Cell {
+func machineState(m standing) table.Cell {
 	if m.Draining {
 		return table.Cell{Text: "draining", Color: screen.Yellow}
+	}
+	if m.Degraded {
+		return table.Cell{Text: "degraded", Color: screen.Yellow} // nothing is known of its GPUs
 	}
 	return table.Cell{Text: "ready", Color: screen.Green}
 }
@@ -85,13 +101,15 @@ func labels(m map[string]string) string {
 // machineGPU is one device with where it is.
 type machineGPU struct {
 	Machine string `json:"machine"`
+	Idle    bool   `json:"idle"` // under 30 % utilisation and 50 % of memory, and in service
 	queue.GPU
 }
 
 func newGPUs(g *cli.Globals) *cobra.Command {
+	var plain bool
 	cmd := &cobra.Command{
 		Use:     "gpus",
-		Short:   "list every GPU of every machine: who holds it, what is free",
+		Short:   "list every GPU of every machine, the best machine first: who holds it, what is free",
 		Example: "  berth gpus\n  berth gpus -o name        # UUIDs",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -106,16 +124,17 @@ func newGPUs(g *cli.Globals) *cobra.Command {
 					return cli.Broker(err)
 				}
 				var rows []machineGPU
-				for _, m := range all {
+				for _, m := range rank(all, !plain) {
 					for _, gpu := range m.GPUs {
-						rows = append(rows, machineGPU{m.Name, gpu})
+						rows = append(rows, machineGPU{m.Name, idle(gpu), gpu})
 					}
 				}
 				return cli.Print(g, gpuTable(len(all)), rows)
 			})
 		},
 	}
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"quarantine", "restore"}})
+	cmd.Flags().BoolVar(&plain, "no-ranking", false, "machines by name, not best first")
+	cmd.AddCommand(newQuarantine(g), newRestore(g))
 	return cmd
 }
 
@@ -130,7 +149,7 @@ func gpuTable(machines int) table.View[machineGPU] {
 		Columns: []table.Column[machineGPU]{
 			{Title: "MACHINE", Field: "machine", Shrink: 8, Cell: func(r machineGPU) table.Cell { return table.Text(r.Machine) }},
 			{Title: "GPU", Field: "index", Right: true, Cell: func(r machineGPU) table.Cell { return table.Text(strconv.Itoa(r.Index)) }},
-			{Title: "MODEL", Field: "name", Shrink: 8, Drop: 4, Cell: func(r machineGPU) table.Cell { return table.Text(r.GPU.Name) }},
+			{Title: "MODEL", Field: "name", Shrink: 8, Drop: 4, Cell: func(r machineGPU) table.Cell { return table.Text(r.Name) }},
 			{Title: "STATE", Field: "state", Cell: func(r machineGPU) table.Cell { return table.Cell{Text: r.State, Color: gpuColor(r.State)} }},
 			{Title: "FREE", Field: "memory_free_mb", Right: true, Cell: func(r machineGPU) table.Cell { return table.Text(freeText(r.GPU)) },
 				Raw: func(r machineGPU) string { return number(r.MemoryFreeMB) }},
@@ -146,6 +165,7 @@ func gpuTable(machines int) table.View[machineGPU] {
 			{Title: "SLOTS", Field: "slots", Right: true, Drop: 8, Cell: func(r machineGPU) table.Cell { return table.Text(fmt.Sprintf("%d/%d", r.Active, r.Slots)) },
 				Raw: func(r machineGPU) string { return strconv.Itoa(r.Slots) }},
 			{Field: "active", Cell: func(r machineGPU) table.Cell { return table.Text(strconv.Itoa(r.Active)) }},
+			{Field: "idle", Cell: func(r machineGPU) table.Cell { return table.Text(strconv.FormatBool(r.Idle)) }},
 			{Title: "JOBS", Field: "jobs", Shrink: 6, Drop: 3, Cell: func(r machineGPU) table.Cell { return table.Text(dash(strings.Join(r.Jobs, " "))) },
 				Raw: func(r machineGPU) string { return strings.Join(r.Jobs, " ") }},
 			{Title: "UUID", Field: "uuid", Wide: true, Cell: func(r machineGPU) table.Cell { return table.Text(r.UUID) }},

@@ -60,7 +60,7 @@ var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
 	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
 		"secret", "image", "volume", "shm-size", "user", "signal",
-		"progress", "now", "hold", "gres", "time", "dependency", "job-name", "frameworks"},
+		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
 }
 
 func bind(cmd *cobra.Command) *flags {
@@ -99,6 +99,7 @@ func (f *flags) bindResources() {
 	s.IntVarP(&f.cpus, "cpus", "c", 0, "CPU cores")
 	s.Var(textValue{&f.memory, "SIZE"}, "memory", "host memory, 64Gi")
 	s.StringToStringVar(&f.constraints, "constraint", nil, "machine label `K=V` that must match")
+	s.StringSliceVar(&f.frameworks, "frameworks", nil, "Python frameworks that must see the GPUs: torch,cupy")
 	s.StringVar(&f.machine, "machine", "", "only this machine")
 	s.IntVar(&f.tp, "tp", 0, "tensor parallel size")
 	s.IntVar(&f.pp, "pp", 0, "pipeline parallel size")
@@ -142,6 +143,7 @@ func (f *flags) apply(s *job.Spec) {
 	put(f, "gpus", &r.GPUs, f.gpus)
 	put(f, "gpu-memory", &r.GPUMemory, f.gpuMemory)
 	put(f, "gpu-model", &r.GPUModels, f.gpuModels)
+	put(f, "frameworks", &r.Frameworks, f.frameworks)
 	put(f, "min-capability", &r.MinCapability, f.minCapability)
 	put(f, "gpu-ids", &r.GPUIDs, f.gpuIDs)
 	put(f, "share", &r.Share, job.Share(f.share))

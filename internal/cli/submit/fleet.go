@@ -75,6 +75,12 @@ func noneFits(pools []*gpuslots.Pool, req job.Requirements) string {
 // poolOf is a machine as its own worker would judge it with everything free.
 func poolOf(m queue.Machine) (*gpuslots.Pool, error) {
 	o := gpuslots.Options{Machine: m.Name, CPUs: m.CPUs, MemoryMB: m.MemoryMB, Labels: m.Labels}
+	if o.Frameworks = m.Frameworks; o.Frameworks == nil { // not known yet: nothing speaks against any
+		o.Frameworks = gpuslots.Frameworks{}
+		for _, f := range job.Frameworks {
+			o.Frameworks[f] = nil
+		}
+	}
 	for _, g := range m.GPUs {
 		o.Devices = append(o.Devices, telemetry.Device{UUID: g.UUID, Index: g.Index, Name: g.Name, MemoryTotalMB: g.MemoryTotalMB,
 			ComputeCapability: g.ComputeCapability})

@@ -70,27 +70,32 @@ func newCheck(g *cli.Globals) *cobra.Command {
 }
 
 func check(ctx context.Context, g *cli.Globals, w config.Worker) []finding {
-	findings := []finding{checkGPUs(ctx, w, g.Env())}
+	gpus, devices := checkGPUs(ctx, w, g.Env())
+	findings := append([]finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
 	findings = append(findings, checkStore(w)...)
 	findings = append(findings, checkLocks())
 	return append(findings, checkBroker(ctx, g)...)
 }
 
-func checkGPUs(ctx context.Context, w config.Worker, env cli.Env) finding {
+func checkGPUs(ctx context.Context, w config.Worker, env cli.Env) (finding, []telemetry.Device) {
 	f := finding{What: "GPUs"}
 	src, err := detect.Detect(ctx, w.GPUSource, detect.Options{Seed: w.Name, Now: env.Now, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return finding{f.What, fails, err.Error(), "choose another --gpu-source, or auto"}
+		return finding{f.What, fails, err.Error(), "choose another --gpu-source, or auto"}, nil
 	}
 	defer func() { _ = src.Close() }() // nothing was done with it that could be lost
 	snap, err := src.Snapshot(ctx)
 	switch {
 	case err != nil:
-		return finding{f.What, half, err.Error(), "nvidia-smi shows whether the driver answers; jobs without a GPU still run"}
+		return finding{f.What, half, err.Error(), "nvidia-smi shows whether the driver answers; jobs without a GPU still run"}, nil
 	case len(snap.Devices) == 0:
-		return finding{f.What, half, "none found: " + snap.Err, "install the NVIDIA driver, or try --gpu-source sim:4x24Gi; jobs without a GPU still run"}
+		return finding{f.What, half, "none found: " + snap.Err, "install the NVIDIA driver, or try --gpu-source sim:4x24Gi; jobs without a GPU still run"}, nil
 	}
-	return finding{What: f.What, Verdict: works, Found: devicesText(src.Name(), snap)}
+	f.Verdict, f.Found = works, devicesText(src.Name(), snap)
+	if src.Name() == "sim" {
+		return f, nil // no framework could see what is simulated
+	}
+	return f, snap.Devices
 }
 
 func devicesText(source string, snap telemetry.Snapshot) string {
