@@ -44,7 +44,7 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 	claim, err := d.Claim(w.background, alloc.UUIDs())
 	if err != nil {
 		log.Debug("not_claimed", "err", err) // the queue has dealt with the delivery
-		w.release(alloc)
+		w.giveBack(alloc)
 		return
 	}
 	a := &attempt{
@@ -53,14 +53,14 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 	}
 	if why := nobodyWaits(a.spec()); why != "" {
 		w.settled(a, claim.Finish(w.background, job.Result{Outcome: job.OutcomeCancelled, Reason: why}), job.OutcomeCancelled, why)
-		w.release(alloc)
+		w.giveBack(alloc)
 		return
 	}
 	a.handle, err = w.start(a)
 	if err != nil {
 		log.Warn("not_started", "err", err)
 		w.conclude(a, w.unstarted(err))
-		w.release(alloc)
+		w.giveBack(alloc)
 		return
 	}
 	log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
@@ -259,6 +259,18 @@ func (w *Worker) raised(v Verdict, had job.Requirements, seen *job.Aggregate) *j
 func (w *Worker) dropCheckpoint(a *attempt) {
 	if err := w.store.DropCheckpoint(a.claim.Ref().String()); err != nil {
 		a.log.Warn("checkpoint_kept", "err", err)
+	}
+}
+
+// giveBack releases a place on which nothing ran and reads its GPUs at once: the pool gives them again only after a
+// reading, and an idle machine takes one every few seconds.
+func (w *Worker) giveBack(alloc *gpuslots.Allocation) {
+	w.release(alloc)
+	if len(alloc.Devices) == 0 {
+		return
+	}
+	if snap, err := w.sampler.Refresh(w.background); err == nil {
+		w.pool.Observe(snap, w.cfg.Now())
 	}
 }
 
