@@ -55,6 +55,7 @@ type Machine struct {
 	Warnings   []string            `json:"warnings,omitempty"` // what an operator should look at
 	Refusals   map[string]string   `json:"refusals,omitempty"` // shape -> why it cannot take it now
 	Never      map[string]string   `json:"never,omitempty"`    // shape -> why it never can
+	Reasons    map[string]string   `json:"reasons,omitempty"`  // shape -> the refusal in one word
 }
 
 // Announce says that the machine is there. Repeat it at least every 5 s, and when something changes.

@@ -58,7 +58,7 @@ func (w *Worker) machine() queue.Machine {
 	m := queue.Machine{
 		Name: w.cfg.Machine, Instance: w.instance, Session: w.session().ID(), Version: w.cfg.Version, At: now.UTC(),
 		Boot: proc.BootID(), PIDSpace: proc.PIDSpace(), Source: w.source.Name(), CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
-		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{},
+		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{}, Reasons: map[string]string{},
 	}
 	on := map[string][]string{}
 	w.runs.each(func(a *attempt) {
@@ -123,6 +123,9 @@ func (w *Worker) refusals(m *queue.Machine, now time.Time) {
 			m.Never[id] = err.Error()
 		} else if _, err := w.pool.Room(l.Shape.Requirements, now); err != nil {
 			m.Refusals[id] = err.Error()
+			if r, ok := gpuslots.AsRefusal(err); ok {
+				m.Reasons[id] = string(r.Reason)
+			}
 		}
 	}
 }

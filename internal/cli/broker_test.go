@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/berthq/berth/internal/cli/explain"
 	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/natsembed"
 	"github.com/berthq/berth/queue"
@@ -154,7 +155,7 @@ func endProcess(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = ts.Stdout().Write([]byte(p.log.String()))
 }
 
-// await broker | machine NAME | state ID STATE | dead COUNT | output NAME TEXT: wait until it is so.
+// await broker | machine NAME | state ID STATE | dead COUNT | explain ID REASON | output NAME TEXT: wait until it is so.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: await broker | machine NAME | state ID STATE | output NAME TEXT")
@@ -164,6 +165,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	q, done := open(ctx, ts)
 	defer done()
 	switch args[0] {
+	case "explain":
+		awaitReason(ctx, ts, q, args[1], args[2])
 	case "dead":
 		awaitDead(ctx, ts, q, args[1])
 	case "broker": // open waited for it
@@ -236,14 +239,23 @@ func awaitOutput(ctx context.Context, ts *testscript.TestScript, p *process, tex
 	}
 }
 
-func awaitOutput(ctx context.Context, ts *testscript.TestScript, p *process, text string) {
-	tick := time.NewTicker(20 * time.Millisecond)
+// awaitReason waits until the job is said to wait for that reason: presence brings it, now and then.
+func awaitReason(ctx context.Context, ts *testscript.TestScript, q *queue.Queue, id, reason string) {
+	ref, err := queue.ParseRef(id)
+	ts.Check(err)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(p.log.String(), text) {
+	for {
+		facts, err := explain.Gather(ctx, q, ref, time.Now())
+		ts.Check(err)
+		got := explain.Why(facts)
+		if got.Reason == reason {
+			return
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			ts.Fatalf("it never said %q:\n%s", text, p.log)
+			ts.Fatalf("job %s waits because of %s (%s), not %s", id, got.Reason, got.Text, reason)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthq/berth/internal/cli"
 	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/berthq/berth/internal/cli/explain"
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
@@ -76,6 +77,9 @@ func statusAll(ctx context.Context, g *cli.Globals, q *queue.Queue, filter queue
 	if err != nil {
 		return cli.Broker(err)
 	}
+	if err := explain.Reasons(ctx, q, views, g.Env().Now()); err != nil {
+		return cli.Broker(err)
+	}
 	if err := cli.Print(g, jobTable(g.Env().Now()), views); err != nil {
 		return err
 	}
@@ -124,6 +128,9 @@ func statusOf(ctx context.Context, g *cli.Globals, q *queue.Queue, words []strin
 		if next > 0 {
 			more = fmt.Sprintf("the first %d of %d tasks; -n shows more", next, v.Tasks.Count)
 		}
+	}
+	if err := explain.Reasons(ctx, q, views, g.Env().Now()); err != nil {
+		return cli.Broker(err)
 	}
 	if err := cli.Print(g, jobTable(g.Env().Now()), views); err != nil {
 		return err

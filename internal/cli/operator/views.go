@@ -95,6 +95,8 @@ func ranText(v queue.JobView, now time.Time) string {
 
 func whyText(v queue.JobView) string {
 	switch {
+	case v.Reason != "" && v.ReasonText != "":
+		return v.Reason + ": " + v.ReasonText
 	case v.ReasonText != "":
 		return v.ReasonText
 	case v.Reason != "":

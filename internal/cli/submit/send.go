@@ -35,6 +35,9 @@ func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error 
 	}
 	defer done()
 	notes, err := askFleet(ctx, q, f, jobs)
+	if err == nil {
+		err = askQuota(ctx, q, jobs)
+	}
 	if err != nil {
 		return refused(g, f, jobs, err)
 	}
