@@ -99,7 +99,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	all.running[args[0]] = p
 	ts.Defer(func() {
 		if !p.told {
-			p.end(syscall.SIGINT, syscall.SIGINT)
+			p.end()
 			ts.Logf("[%s]\n%s", args[0], p.log)
 		}
 	})
@@ -116,16 +116,23 @@ func environ(ts *testscript.TestScript) []string {
 	return env
 }
 
-// end signals the process and waits until it has ended.
-func (p *process) end(signals ...syscall.Signal) {
-	for _, s := range signals {
-		_ = p.cmd.Process.Signal(s) // it may have ended meanwhile
-	}
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		_ = p.cmd.Process.Kill()
-		<-p.done
+// end interrupts the process until it has ended: the first lets its runs finish, the next ones stop them. They are
+// repeated because two signals sent at once may arrive as one.
+func (p *process) end() {
+	again := time.NewTicker(250 * time.Millisecond)
+	defer again.Stop()
+	late := time.After(patience)
+	for {
+		_ = p.cmd.Process.Signal(syscall.SIGINT) // it may have ended meanwhile
+		select {
+		case <-p.done:
+			return
+		case <-again.C:
+		case <-late:
+			_ = p.cmd.Process.Kill()
+			<-p.done
+			return
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func check(ctx context.Context, g *cli.Globals, w config.Worker) []finding {
 	gpus, devices := checkGPUs(ctx, w, g.Env())
 	findings := append([]finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
 	findings = append(findings, checkStore(w)...)
-	findings = append(findings, checkLocks())
+	findings = append(findings, checkLocks(w))
 	return append(findings, checkBroker(ctx, g)...)
 }
 
@@ -123,8 +123,8 @@ func checkStore(w config.Worker) []finding {
 	return []finding{found, {What: "isolation", Verdict: works, Found: r.Isolation().Text}}
 }
 
-func checkLocks() finding {
-	dir, err := lockDir()
+func checkLocks(w config.Worker) finding {
+	dir, err := lockDir(w)
 	if err != nil {
 		return finding{"GPU locks", fails, err.Error(), "make the folder writable: two workers would give one GPU twice without it"}
 	}

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/berthq/berth/internal/config"
 )
 
 // cpus is how many cores this process may use, a container's quota included.
@@ -76,9 +78,14 @@ func memoryMax(path string) int64 {
 	return limit >> 20
 }
 
-// lockDir is the one folder of this machine where workers lock GPUs, whoever runs them. It must be open to every user:
-// the umask would otherwise make the first worker's user its owner.
-func lockDir() (string, error) {
+// lockDir is where the workers of this machine lock GPUs: one folder, whoever runs them. It must be open to every user:
+// the umask would otherwise make the first worker's user its owner. Simulated GPUs are nobody else's: the worker that
+// makes them up locks them in its own store.
+func lockDir(w config.Worker) (string, error) {
+	if strings.HasPrefix(w.GPUSource, "sim:") {
+		dir := filepath.Join(w.Store, "locks")
+		return dir, os.MkdirAll(dir, 0o700)
+	}
 	parent := "/run/lock"
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
 		parent = "/tmp"

@@ -52,7 +52,7 @@ func (s *Settings) Load(env cli.Env) (config.Worker, config.Settings, error) {
 
 // Config makes the worker's own settings of them; queue and OnReady are the caller's to fill in.
 func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, error) {
-	locks, err := lockDir()
+	locks, err := lockDir(w)
 	if err != nil {
 		return worker.Config{}, exit.Errorf(exit.Failed, "the folder in which workers of this machine lock GPUs: %w", err)
 	}
