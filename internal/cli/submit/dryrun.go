@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,11 +12,23 @@ import (
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/table"
 	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
 )
 
-// showDry prints what would be sent. As JSON: the answer of the estimator alone, one object, or a list where there are
-// several.
-func showDry(g *cli.Globals, jobs []prepared) error {
+// dryAnswer is what one task needs, and who could give it. Machines is absent where no broker could be asked, and empty
+// where no machine known now could ever take it.
+type dryAnswer struct {
+	estimator.Answer
+	Machines []string `json:"machines,omitzero"`
+}
+
+// showDry prints what would be sent. As JSON: the answer of the estimator and the machines that could take it, one
+// object, or a list where there are several. No broker is needed; without one the machines are not known.
+func showDry(ctx context.Context, g *cli.Globals, jobs []prepared) error {
+	machines, unknown := knownMachines(ctx, g)
+	for i := range jobs {
+		jobs[i].dry = dryAnswers(jobs[i].answers, machines)
+	}
 	if !g.Output.ForPeople() {
 		return showAnswers(g, jobs)
 	}
@@ -27,8 +40,58 @@ func showDry(g *cli.Globals, jobs []prepared) error {
 			return err
 		}
 	}
+	if unknown != nil {
+		g.Say("which machines could take it is not known: %v", unknown)
+	}
 	g.Say("nothing was sent")
 	return nil
+}
+
+// knownMachines asks the broker, if there is one. Only a broker can say that the fleet is empty.
+func knownMachines(ctx context.Context, g *cli.Globals) ([]queue.Machine, error) {
+	q, done, err := cli.Dial(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	machines, err := q.Machines(ctx)
+	if err == nil && machines == nil {
+		machines = []queue.Machine{}
+	}
+	return machines, err
+}
+
+// dryAnswers adds to each answer the machines that could ever take it, as their own workers would judge.
+func dryAnswers(answers []estimator.Answer, machines []queue.Machine) []dryAnswer {
+	pools := poolsOf(machines)
+	all := make([]dryAnswer, len(answers))
+	for i, a := range answers {
+		all[i].Answer = a
+		if machines == nil {
+			continue
+		}
+		all[i].Machines = []string{}
+		for _, p := range pools {
+			if p.CanEver(a.Requirements()) == nil {
+				all[i].Machines = append(all[i].Machines, p.name)
+			}
+		}
+		slices.Sort(all[i].Machines)
+	}
+	return all
+}
+
+func machinesText(a dryAnswer) string {
+	const shown = 3
+	switch n := len(a.Machines); {
+	case a.Machines == nil:
+		return "-"
+	case n == 0:
+		return "none"
+	case n > shown:
+		return strings.Join(a.Machines[:shown], ", ") + fmt.Sprintf(" and %d more", n-shown)
+	}
+	return strings.Join(a.Machines, ", ")
 }
 
 func showJob(g *cli.Globals, p prepared) error {
@@ -53,6 +116,9 @@ func showJob(g *cli.Globals, p prepared) error {
 		for _, w := range p.answers[0].Warnings {
 			row("warning", term.Paint(screen.Yellow, screen.Safe(w)))
 		}
+		if p.dry[0].Machines != nil {
+			row("machines", screen.Safe(machinesText(p.dry[0])))
+		}
 	}
 	for i, key := range slices.Sorted(maps.Keys(s.Env)) {
 		label := ""
@@ -63,22 +129,27 @@ func showJob(g *cli.Globals, p prepared) error {
 	}
 	if len(p.answers) > 1 {
 		fmt.Fprintln(g.Out())
-		return points().Print(g.Out(), term, g.Output, p.answers)
+		return points(true).Print(g.Out(), term, g.Output, p.dry)
 	}
 	return nil
 }
 
-// points are the tasks of a matrix with what each needs.
-func points() table.View[estimator.Answer] {
-	return table.View[estimator.Answer]{Columns: []table.Column[estimator.Answer]{
-		{Title: "POINT", Cell: func(a estimator.Answer) table.Cell { return table.Text(pointText(a.Point)) }},
-		{Title: "GPUS", Right: true, Cell: func(a estimator.Answer) table.Cell { return table.Text(fmt.Sprint(a.GPUs)) }},
-		{Title: "MEMORY", Right: true, Cell: func(a estimator.Answer) table.Cell { return table.Text(memoryText(a)) }},
-		{Title: "BECAUSE", Shrink: 20, Drop: 1, Cell: func(a estimator.Answer) table.Cell { return table.Text(a.Why) }},
+// points are the tasks of a matrix with what each needs, and who could take it.
+func points(machines bool) table.View[dryAnswer] {
+	v := table.View[dryAnswer]{Columns: []table.Column[dryAnswer]{
+		{Title: "POINT", Cell: func(a dryAnswer) table.Cell { return table.Text(pointText(a.Point)) }},
+		{Title: "GPUS", Right: true, Cell: func(a dryAnswer) table.Cell { return table.Text(fmt.Sprint(a.GPUs)) }},
+		{Title: "MEMORY", Right: true, Cell: func(a dryAnswer) table.Cell { return table.Text(memoryText(a)) }},
+		{Title: "BECAUSE", Shrink: 20, Drop: 1, Cell: func(a dryAnswer) table.Cell { return table.Text(a.Why) }},
 	}}
+	if machines {
+		v.Columns = slices.Insert(v.Columns, 3, table.Column[dryAnswer]{Title: "MACHINES", Shrink: 12,
+			Cell: func(a dryAnswer) table.Cell { return table.Text(machinesText(a)) }})
+	}
+	return v
 }
 
-func memoryText(a estimator.Answer) string {
+func memoryText(a dryAnswer) string {
 	if a.GPUMemoryMB == 0 {
 		return "-"
 	}
@@ -86,14 +157,26 @@ func memoryText(a estimator.Answer) string {
 }
 
 func showAnswers(g *cli.Globals, jobs []prepared) error {
-	var all []estimator.Answer
+	var all []dryAnswer
 	for _, p := range jobs {
-		all = append(all, p.answers...)
+		all = append(all, p.dry...)
 	}
 	if g.Output == table.JSON && len(all) == 1 {
 		return table.WriteJSON(g.Out(), all[0])
 	}
-	return cli.Print(g, answers(), all)
+	return cli.Print(g, dryColumns(), all)
+}
+
+// dryColumns are a dry run for programs.
+func dryColumns() table.View[dryAnswer] {
+	v := table.View[dryAnswer]{Name: func(a dryAnswer) string { return fmt.Sprint(a.GPUs) }}
+	for _, c := range answers().Columns {
+		v.Columns = append(v.Columns, table.Column[dryAnswer]{Field: c.Field, Cell: func(a dryAnswer) table.Cell { return c.Cell(a.Answer) }})
+	}
+	v.Columns = append(v.Columns, table.Column[dryAnswer]{Field: "machines", Cell: func(a dryAnswer) table.Cell {
+		return table.Text(strings.Join(a.Machines, " "))
+	}})
+	return v
 }
 
 // answers are estimates for programs.

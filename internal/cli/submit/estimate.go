@@ -46,6 +46,9 @@ func runEstimate(g *cli.Globals, f *flags, args []string, dash int) error {
 	if err != nil {
 		return err
 	}
+	for i, p := range jobs {
+		jobs[i].dry = dryAnswers(p.answers, nil)
+	}
 	if !g.Output.ForPeople() {
 		return showAnswers(g, jobs)
 	}
@@ -54,7 +57,7 @@ func runEstimate(g *cli.Globals, f *flags, args []string, dash int) error {
 			fmt.Fprintln(g.Out())
 		}
 		if len(p.answers) > 1 {
-			if err := points().Print(g.Out(), g.Screen(), g.Output, p.answers); err != nil {
+			if err := points(false).Print(g.Out(), g.Screen(), g.Output, p.dry); err != nil {
 				return err
 			}
 			continue

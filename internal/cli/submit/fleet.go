@@ -42,12 +42,7 @@ func impossible(machines []queue.Machine, j job.Job) string {
 	if j.Tasks != nil && len(j.Tasks.Requirements) > 0 {
 		wanted = j.Tasks.Requirements
 	}
-	pools := make([]*gpuslots.Pool, 0, len(machines))
-	for _, m := range machines {
-		if p, err := poolOf(m); err == nil { // a machine of another version may announce what we cannot read
-			pools = append(pools, p)
-		}
-	}
+	pools := poolsOf(machines)
 	for _, req := range wanted {
 		if why := noneFits(pools, req); why != "" {
 			return why
@@ -56,7 +51,7 @@ func impossible(machines []queue.Machine, j job.Job) string {
 	return ""
 }
 
-func noneFits(pools []*gpuslots.Pool, req job.Requirements) string {
+func noneFits(pools []machinePool, req job.Requirements) string {
 	var reasons []string
 	for _, p := range pools {
 		err := p.CanEver(req)
@@ -72,7 +67,22 @@ func noneFits(pools []*gpuslots.Pool, req job.Requirements) string {
 	return strings.Join(reasons, "; ")
 }
 
-// poolOf is a machine as its own worker would judge it with everything free.
+// machinePool is a machine by name, as its own worker would judge it with everything free.
+type machinePool struct {
+	*gpuslots.Pool
+	name string
+}
+
+func poolsOf(machines []queue.Machine) []machinePool {
+	pools := make([]machinePool, 0, len(machines))
+	for _, m := range machines {
+		if p, err := poolOf(m); err == nil { // a machine of another version may announce what we cannot read
+			pools = append(pools, machinePool{p, m.Name})
+		}
+	}
+	return pools
+}
+
 func poolOf(m queue.Machine) (*gpuslots.Pool, error) {
 	o := gpuslots.Options{Machine: m.Name, CPUs: m.CPUs, MemoryMB: m.MemoryMB, Labels: m.Labels}
 	if o.Frameworks = m.Frameworks; o.Frameworks == nil { // not known yet: nothing speaks against any

@@ -19,6 +19,7 @@ import (
 type prepared struct {
 	job     job.Job
 	answers []estimator.Answer // one, or one for each point of a matrix
+	dry     []dryAnswer        // beside answers, in a dry run
 	file    string
 }
 

@@ -61,7 +61,7 @@ func run(ctx context.Context, g *cli.Globals, f *flags, args []string, dash int)
 		return exit.Errorf(exit.Usage, "--follow shows one job, here are %d", len(jobs)).Hinted("--wait waits for all of them")
 	}
 	if f.dryRun {
-		return showDry(g, jobs)
+		return showDry(ctx, g, jobs)
 	}
 	return send(ctx, g, f, jobs)
 }

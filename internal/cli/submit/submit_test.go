@@ -122,7 +122,8 @@ func TestFindConfig(t *testing.T) {
 func ExampleRoot() {
 	env := cli.Env{
 		Args: []string{"--dry-run", "-o", "json", "-g", "2", "-m", "20Gi", "--", "python", "train.py"},
-		Dir:  "/work", User: "ada", Now: time.Now, Stdin: &bytes.Buffer{}, Stdout: os.Stdout, Stderr: os.Stderr,
+		Dir:  "/home/ada", User: "ada", Environ: []string{"BERTH_SERVER=nats://127.0.0.1:1"}, // nobody listens
+		Now: time.Now, Stdin: &bytes.Buffer{}, Stdout: os.Stdout, Stderr: os.Stderr,
 		Notify: func(chan<- os.Signal, ...os.Signal) {},
 	}
 	cli.Execute(context.Background(), Root(env), env)
