@@ -241,9 +241,9 @@ func (c *clerk) post(ctx context.Context, m jetstream.Msg, p parcel) (*posting, 
 func (c *clerk) settle(ctx context.Context, p posting) {
 	select {
 	case <-p.future.Ok():
-	case err := <-p.future.Err():
-		if _, err = c.q.publish(ctx, p.msg); err != nil { // the patient way
-			c.q.log.Warn("job_not_dispatched", "subject", p.msg.Subject, "err", err)
+	case refused := <-p.future.Err():
+		if _, err := c.q.publish(ctx, p.msg); err != nil { // the patient way
+			c.q.log.Warn("job_not_dispatched", "subject", p.msg.Subject, "first", refused, "err", err)
 			giveBack(p.from, time.Second)
 			return
 		}

@@ -51,7 +51,7 @@ var wireErrors = map[string]error{
 	"no_lease": ErrNoLease, "not_final": ErrNotFinal, "nothing_failed": ErrNothingFailed,
 }
 
-// ErrBadRequest: a control request that makes no sense.
+// ErrBadRequest is a control request that makes no sense.
 var ErrBadRequest = errors.New("the request makes no sense")
 
 // MachineControl is what a worker does when its own machine is meant.

@@ -56,20 +56,20 @@ func (q *Queue) bury(ctx context.Context, ref Ref, r *job.Result) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.putDead(ctx, ref, r.Round, body)
+	err = q.putDead(ctx, ref, r.Round, body)
 	return err
 }
 
 // putDead writes a round's letter, or (no body) that the letter was dealt with. Whatever was written for that round or
-// a later one stands; written reports whether this was the one.
-func (q *Queue) putDead(ctx context.Context, ref Ref, round int, body []byte) (written bool, err error) {
+// a later one stands.
+func (q *Queue) putDead(ctx context.Context, ref Ref, round int, body []byte) error {
 	for {
 		rev, there, gone, err := q.deadRound(ctx, ref)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if there > round || there == round && (gone || len(body) > 0) || rev == 0 && len(body) == 0 {
-			return false, nil
+			return nil
 		}
 		m := newMsg(deadSubject(ref), body)
 		m.Header.Set(headerRound, strconv.Itoa(round))
@@ -80,7 +80,7 @@ func (q *Queue) putDead(ctx context.Context, ref Ref, round int, body []byte) (w
 		if isWrongLast(err) {
 			continue // ours, whose answer got lost, or somebody else's
 		}
-		return err == nil, err
+		return err
 	}
 }
 
@@ -105,7 +105,7 @@ func (q *Queue) unbury(ctx context.Context, ref Ref, was job.State, next int) er
 	if was != job.Dead {
 		return nil
 	}
-	_, err := q.putDead(ctx, ref, next-1, nil)
+	err := q.putDead(ctx, ref, next-1, nil)
 	return err
 }
 
@@ -125,7 +125,7 @@ func (q *Queue) Dead(ctx context.Context, project string) ([]DeadLetter, error) 
 	return all, nil
 }
 
-// ErrNoLetter: the job has no dead letter (any more).
+// ErrNoLetter says that the job has no dead letter (any more).
 var ErrNoLetter = errors.New("it is no dead letter")
 
 // DropDead says that a dead letter has been dealt with. The job, its record and its result stay as they are.
@@ -141,7 +141,7 @@ func (q *Queue) DropDead(ctx context.Context, ref Ref, by, reason string) error 
 	if err != nil {
 		return err
 	}
-	if _, err := q.putDead(ctx, ref, round, nil); err != nil {
+	if err := q.putDead(ctx, ref, round, nil); err != nil {
 		return err
 	}
 	q.noteDeed(ctx, Event{Kind: "drop", Project: project, By: by, Job: ref.String(), Text: reason})

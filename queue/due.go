@@ -120,7 +120,7 @@ func (q *Queue) serveDue(ctx context.Context) error {
 func (q *Queue) wakeUp(ctx context.Context, data []byte) error {
 	var d dueMessage
 	if json.Unmarshal(data, &d) != nil {
-		return nil // not ours
+		return nil //nolint:nilerr // not ours: it is dropped
 	}
 	ref, err := ParseRef(d.Due)
 	if err != nil {

@@ -247,7 +247,8 @@ func (q *Queue) awaitAll(ctx context.Context, futures []jetstream.PubAckFuture) 
 	for _, f := range futures {
 		select {
 		case <-f.Ok():
-		case <-f.Err():
+		case refused := <-f.Err():
+			q.log.Debug("published_again", "subject", f.Msg().Subject, "err", refused)
 			if _, err := q.publish(ctx, f.Msg()); err != nil {
 				return err
 			}

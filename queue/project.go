@@ -153,7 +153,7 @@ func (q *Queue) ProjectList(ctx context.Context) ([]ProjectUse, error) {
 	return all, nil
 }
 
-// ErrQuota: a project's limit is reached.
+// ErrQuota says that a project's limit is reached.
 var ErrQuota = errors.New("the project's quota is used up")
 
 // MayQueue says whether a project may submit so many more jobs and tasks, and whether one that needs so many GPUs could

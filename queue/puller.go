@@ -262,8 +262,8 @@ func (p *Puller) Close(ctx context.Context) error {
 	}
 	p.q.nc.RemoveStatusListener(p.status)
 	<-p.watched
-	if p.sub.Drain() != nil { // the connection is gone, and with it the inbox
-		return nil
+	if p.sub.Drain() != nil {
+		return nil //nolint:nilerr // the connection is gone, and with it the inbox
 	}
 	select {
 	case <-p.drained:

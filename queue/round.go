@@ -22,10 +22,10 @@ import (
 //	      -> record: round + 1, epoch + 1, queued, by compare-and-set
 //	      -> lane                    (of a group: its keeper, who holds the message until the round ends)
 
-// ErrNotFinal: the job has not ended, so there is nothing to do again.
+// ErrNotFinal says that the job has not ended, so there is nothing to do again.
 var ErrNotFinal = errors.New("it has not ended")
 
-// ErrNothingFailed: every task of the group succeeded.
+// ErrNothingFailed says that every task of the group succeeded.
 var ErrNothingFailed = errors.New("none of its tasks failed")
 
 // roundMessage asks for a round. It says everything, so that carrying it out twice comes to the same.

@@ -28,7 +28,7 @@ func (q *Queue) SetPriority(ctx context.Context, ref Ref, by string, priority in
 	return err
 }
 
-// ErrRunning: the job runs; that verb is for waiting ones.
+// ErrRunning says that the job runs; that verb is for waiting ones.
 var ErrRunning = errors.New("the job is running")
 
 // steer does hold, release and set. Each is one write of the record; what follows from it (a message of the next epoch)

@@ -110,7 +110,7 @@ func (q *Queue) knownKey(ctx context.Context, j job.Job) (Receipt, error) {
 	}
 	var v keyValue
 	if isMarker(s) || json.Unmarshal(s.Data, &v) != nil {
-		return Receipt{}, nil
+		return Receipt{}, nil //nolint:nilerr // err is nil here; a key that cannot be read is as good as none
 	}
 	return Receipt{Number: v.Number, ID: v.ID, Duplicate: true}, nil
 }

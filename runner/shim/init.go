@@ -66,7 +66,7 @@ func receive() (Order, error) {
 	var order Order
 	buf, oob := make([]byte, 64<<10), make([]byte, 4<<10)
 	n, _, _, _, err := syscall.Recvmsg(0, buf, oob, syscall.MSG_CMSG_CLOEXEC)
-	for err == syscall.EINTR {
+	for errors.Is(err, syscall.EINTR) {
 		n, _, _, _, err = syscall.Recvmsg(0, buf, oob, syscall.MSG_CMSG_CLOEXEC)
 	}
 	if err != nil {

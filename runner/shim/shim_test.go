@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -62,7 +63,7 @@ func caught(t *testing.T, feed func(w *os.File)) []spool.Frame {
 	var frames []spool.Frame
 	for {
 		f, err := reader.Next(true)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return frames
 		}
 		if err != nil {

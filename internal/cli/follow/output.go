@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/berthq/berth/queue"
@@ -57,7 +58,7 @@ func (o *Output) writer(stream string) io.Writer {
 // any person reads is let go in parts.
 func (o *Output) whole(from string, data []byte) []byte {
 	const longest = 64 << 10
-	all := append(o.held[from], data...)
+	all := slices.Concat(o.held[from], data)
 	end := bytes.LastIndexByte(all, '\n') + 1
 	if len(all)-end > longest {
 		end = len(all)

@@ -28,7 +28,6 @@ type upFlags struct {
 	insecure bool
 	cert     string
 	key      string
-	system   bool
 }
 
 func newUp(g *cli.Globals) *cobra.Command {
