@@ -18,8 +18,9 @@ type Globals struct {
 	Quiet   bool
 	Verbose bool
 
-	flags *pflag.FlagSet
-	env   Env
+	flags  *pflag.FlagSet
+	env    Env
+	screen *screen.Terminal // nil: what env's standard output is
 }
 
 // NewGlobals binds the global flags to cmd and everything under it.
@@ -37,7 +38,12 @@ func NewGlobals(cmd *cobra.Command, env Env) *Globals {
 }
 
 // Screen is standard output as the flags allow it.
-func (g *Globals) Screen() screen.Terminal { return g.plain(g.env.Screen()) }
+func (g *Globals) Screen() screen.Terminal {
+	if g.screen != nil {
+		return *g.screen
+	}
+	return g.plain(g.env.Screen())
+}
 
 // Console is standard error as the flags allow it.
 func (g *Globals) Console() screen.Terminal { return g.plain(g.env.Console()) }

@@ -16,7 +16,7 @@ import (
 )
 
 func newExplain(g *cli.Globals) *cobra.Command {
-	return &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:   "explain ID",
 		Short: "say why a job waits, machine by machine, and what would start it sooner",
 		Long: "Say why a job waits: one word, a sentence with numbers, what each machine and GPU says to it, who is in front, when it\n" +
@@ -24,7 +24,7 @@ func newExplain(g *cli.Globals) *cobra.Command {
 		Example: "  berth explain 1842\n  berth explain @last -o json | jq .reason",
 		Args:    cli.Takes(1, 1, "an ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
 				found, err := refs(ctx, g, q, args)
 				if err != nil {
 					return err
@@ -41,7 +41,7 @@ func newExplain(g *cli.Globals) *cobra.Command {
 				return nil
 			})
 		},
-	}
+	})
 }
 
 // tellWhy writes an explanation for people.

@@ -24,7 +24,7 @@ func newMachines(g *cli.Globals) *cobra.Command {
 		Short: "list the machines and what they do, the best place for a job first",
 		Args:  cli.Takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
 				all, err := q.Machines(ctx)
 				if err != nil {
 					return cli.Broker(err)
@@ -43,7 +43,7 @@ func newMachines(g *cli.Globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&plain, "no-ranking", false, "by name, not best first")
-	return cmd
+	return watchable(cmd)
 }
 
 func machineTable(now time.Time) table.View[standing] {
@@ -118,7 +118,7 @@ func newGPUs(g *cli.Globals) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
 				all, err := q.Machines(ctx)
 				if err != nil {
 					return cli.Broker(err)
@@ -135,7 +135,7 @@ func newGPUs(g *cli.Globals) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&plain, "no-ranking", false, "machines by name, not best first")
 	cmd.AddCommand(newQuarantine(g), newRestore(g))
-	return cmd
+	return watchable(cmd)
 }
 
 func gpuTable(machines int) table.View[machineGPU] {

@@ -32,6 +32,7 @@ func Root(env cli.Env) *cobra.Command {
 	add(cmd, "jobs", lease.New(g), lease.NewRun(g))
 	add(cmd, "machines", newGPUs(g), newMachines(g), newCheck(g), newDrain(g), newUndrain(g), newProject(g))
 	add(cmd, "setup", newUp(g), newJoin(g), newToken(g), worker.New(g), newVersion(g))
+	complete(g, cmd)
 	return cmd
 }
 
@@ -54,15 +55,20 @@ func ask(g *cli.Globals, cmd *cobra.Command, do func(ctx context.Context, q *que
 	return do(ctx, q)
 }
 
-// refs finds the jobs that the words mean.
-func refs(ctx context.Context, g *cli.Globals, q *queue.Queue, words []string) ([]queue.Ref, error) {
-	found := make([]queue.Ref, len(words))
-	for i, w := range words {
-		ref, err := q.Resolve(ctx, w, cli.Me(g.Env()))
-		if err != nil {
-			return nil, cli.Broker(err)
+// look is ask for a verb that shows something, with -w again and again.
+func look(g *cli.Globals, cmd *cobra.Command, show func(ctx context.Context, g *cli.Globals, q *queue.Queue) error) error {
+	return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+		if again, _ := cmd.Flags().GetBool(watchFlag); again { // every verb that looks has the flag
+			return cli.Watch(ctx, g, func(ctx context.Context, g *cli.Globals) error { return show(ctx, g, q) })
 		}
-		found[i] = ref
-	}
-	return found, nil
+		return show(ctx, g, q)
+	})
+}
+
+const watchFlag = "watch"
+
+// watchable gives a verb that looks its -w.
+func watchable(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolP(watchFlag, "w", false, "look again each second until Ctrl-C")
+	return cmd
 }

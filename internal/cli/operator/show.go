@@ -20,15 +20,15 @@ import (
 )
 
 func newShow(g *cli.Globals) *cobra.Command {
-	return &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:     "show ID...",
 		Short:   "show everything about a job",
 		Example: "  berth show 1842\n  berth show @last -o json | jq .result.gpu_monitoring",
 		Args:    cli.Takes(1, -1, "an ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return show(ctx, g, q, args) })
+			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error { return show(ctx, g, q, args) })
 		},
-	}
+	})
 }
 
 // shown is a job with all that is kept about it.

@@ -33,7 +33,7 @@ func newStatus(g *cli.Globals) *cobra.Command {
 			if filter.States, err = parseStates(wanted); err != nil {
 				return err
 			}
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
 				if len(args) > 0 {
 					return statusOf(ctx, g, q, args, page.Limit)
 				}
@@ -49,7 +49,7 @@ func newStatus(g *cli.Globals) *cobra.Command {
 	f.IntVarP(&page.Limit, "limit", "n", 30, "how many")
 	f.Uint64Var(&page.Before, "before", 0, "only jobs with a smaller number: the next page")
 	f.SortFlags = false
-	return cmd
+	return watchable(cmd)
 }
 
 func parseStates(words []string) ([]job.State, error) {

@@ -9,10 +9,11 @@ import (
 
 // Terminal is what is known about one output stream.
 type Terminal struct {
-	TTY   bool // a person looks at it
-	Width int  // columns; 0 = unlimited, as in a pipe
-	Color bool
-	Dumb  bool // no cursor movement
+	TTY    bool // a person looks at it
+	Width  int  // columns; 0 = unlimited, as in a pipe
+	Height int  // lines; 0 = unknown
+	Color  bool
+	Dumb   bool // no cursor movement
 }
 
 // Inspect looks at a stream. NO_COLOR (no-color.org) and TERM=dumb are respected.
@@ -23,8 +24,8 @@ func Inspect(w any, getenv func(string) string) Terminal {
 	}
 	dumb := getenv("TERM") == "dumb"
 	t := Terminal{TTY: true, Width: 80, Color: getenv("NO_COLOR") == "" && !dumb, Dumb: dumb}
-	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-		t.Width = w
+	if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		t.Width, t.Height = w, h
 	} else if w, err := strconv.Atoi(getenv("COLUMNS")); err == nil && w > 0 {
 		t.Width = w
 	}
