@@ -37,6 +37,26 @@ func AfterOOM(used job.Requirements, seen *job.Aggregate, maxCardMB int64) job.R
 	return out
 }
 
+// AfterSuccess is the requirement of the next round of a job that succeeded with more memory than it had asked for,
+// raised after an out-of-memory: what it was seen to use and a quarter, not less than it asked for and not more than it
+// had. A card filled by a neighbour, a leak since mended: what was learned then is unlearned. Unseen, it keeps what it had.
+func AfterSuccess(asked, had job.Requirements, seen *job.Aggregate) job.Requirements {
+	peak := peakMB(seen)
+	if peak == 0 || had.GPUMemoryMB <= asked.GPUMemoryMB {
+		return had
+	}
+	next := int64(math.Ceil(float64(peak) * oomGrowth))
+	if next <= asked.GPUMemoryMB {
+		return asked
+	}
+	out := had
+	if next = (next + oomStepMB - 1) / oomStepMB * oomStepMB; next < had.GPUMemoryMB {
+		out.GPUMemoryMB = next
+		out.Why = fmt.Sprintf("%d MiB per GPU: it succeeded with %d in use (asked for %d, had %d after running out of memory)", next, peak, asked.GPUMemoryMB, had.GPUMemoryMB)
+	}
+	return out
+}
+
 // peakMB is the most any GPU of the run held.
 func peakMB(seen *job.Aggregate) int64 {
 	if seen == nil {

@@ -48,3 +48,28 @@ func TestAfterOOM(t *testing.T) {
 		t.Errorf("a CPU job: %+v", got)
 	}
 }
+
+func TestAfterSuccess(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		asked, had int64
+		seen       *job.Aggregate
+		want       int64
+	}{
+		{"little was used: as it was asked for", 8000, 10240, sawMB(3000), 8000},
+		{"between the two: what it used and a quarter", 8000, 16384, sawMB(9000), 11264},
+		{"all of it was needed: it is kept", 8000, 10240, sawMB(9900), 10240},
+		{"nothing was seen: it is kept", 8000, 10240, nil, 10240},
+		{"it was never raised", 8000, 8000, sawMB(7900), 8000},
+		{"nothing had been asked for", 0, 30208, sawMB(4000), 5120},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			asked, had := job.Requirements{GPUs: 1, GPUMemoryMB: c.asked}, job.Requirements{GPUs: 1, GPUMemoryMB: c.had}
+			if got := AfterSuccess(asked, had, c.seen); got.GPUMemoryMB != c.want || got.GPUs != 1 {
+				t.Errorf("%+v, want %d MB", got, c.want)
+			}
+		})
+	}
+}

@@ -63,6 +63,17 @@ type Claim struct {
 	told   bool // of the cancel
 	lease  leaseTold
 	ending bool
+	needs  *job.Requirements // in its next round
+}
+
+// Asked is what the job asked for when it was submitted; Record has what it needs by now.
+func (c *Claim) Asked() job.Requirements { return requirementsOf(&c.Job, c.ref) }
+
+// NeedsNext sets what the job will need if it is ever run again, in a round after this one. Finish writes it.
+func (c *Claim) NeedsNext(r job.Requirements) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.needs = &r
 }
 
 // Claim writes into the record that this worker's session runs the job on these devices, as its next attempt. The

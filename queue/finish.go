@@ -22,7 +22,13 @@ type Requeue struct {
 // on it is finished, whatever crashes), the attempt's message, the result, the acknowledgement. Whoever comes later
 // publishes what the record holds. ErrClaimLost: nothing was written.
 func (c *Claim) Finish(ctx context.Context, result job.Result) error {
+	c.mu.Lock()
+	needs := c.needs
+	c.mu.Unlock()
 	return c.end(ctx, "finish", 0, func(rec *job.Record) {
+		if needs != nil {
+			rec.Requirements = *needs
+		}
 		a := c.closeAttempt(rec, job.Attempt{
 			Outcome: result.Outcome, Exit: result.Exit, Reason: result.Reason, Evidence: result.Evidence, EndedAt: result.EndedAt,
 		})

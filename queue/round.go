@@ -259,7 +259,7 @@ func lastEpoch(rec *job.Record) int {
 }
 
 // startOver makes the record of an ended job that of one that waits, in its next round. What it learned (more memory
-// after a GPU's was full) and what it was set to (a priority) stays.
+// after a GPU's was full, see Claim.NeedsNext) and what it was set to (a priority) stays.
 func startOver(rec *job.Record, now time.Time, resultSeq uint64) {
 	rec.Round = max(rec.Round, 1) + 1
 	rec.Epoch++

@@ -30,7 +30,8 @@ type attempt struct {
 	measured *job.Aggregate // before the last restart of the worker
 	fault    string         // the fault for which it was stopped
 	warnings []string
-	strayed  map[string]bool // GPUs not its own on which it was seen
+	strayed  map[string]bool  // GPUs not its own on which it was seen
+	seen     map[string][]int // its processes on each of its GPUs, when that was last read
 }
 
 func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }
@@ -203,6 +204,9 @@ func (w *Worker) conclude(a *attempt, e end) {
 	next := Follow(verdict, *result.Exit, spec.Retry, earlier(rec), w.cfg.Queue.Options().SystemAttempts, w.jitter())
 	if !next.Again {
 		result.State = next.State
+		if verdict.Outcome == job.OutcomeSucceeded {
+			a.claim.NeedsNext(estimator.AfterSuccess(a.claim.Asked(), rec.Requirements, result.GPUMonitoring))
+		}
 		w.settled(a, a.claim.Finish(w.background, result), verdict.Outcome, verdict.Reason)
 		w.dropCheckpoint(a)
 		return

@@ -50,6 +50,8 @@ type Config struct {
 	LogCap      int64         // bytes of output kept of one run; 1 GiB
 	// RestoreAfter is how long a quarantined GPU must have been quiet before it is tested and may come back; 5 min.
 	RestoreAfter time.Duration
+	// ShrinkFor is how long a GPU gives one slot less after a run on it found its memory full; 10 min.
+	ShrinkFor time.Duration
 	// ReserveAfter is how long a job of several GPUs waits before a machine drains towards it; 1 min.
 	ReserveAfter time.Duration
 	// AgeAfter is how long the first job of a lane waits before the lane counts one band higher; 2 h.
@@ -78,6 +80,7 @@ const (
 	DefaultGrace        = 30 * time.Second
 	DefaultSampleEvery  = time.Second
 	DefaultRestoreAfter = 5 * time.Minute
+	DefaultShrinkFor    = 10 * time.Minute
 	DefaultReserveAfter = time.Minute
 )
 
@@ -96,6 +99,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RestoreAfter <= 0 {
 		c.RestoreAfter = DefaultRestoreAfter
+	}
+	if c.ShrinkFor <= 0 {
+		c.ShrinkFor = DefaultShrinkFor
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -3,17 +3,12 @@ package worker
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
-	"github.com/berthq/berth/runner"
 	"github.com/berthq/berth/telemetry"
 )
-
-// shrinkFor is how long a GPU gives one slot less after a run on it found its memory full.
-const shrinkFor = 10 * time.Minute
 
 // observe shows every new reading to the pool until ctx ends.
 func (w *Worker) observe(ctx context.Context) {
@@ -21,6 +16,7 @@ func (w *Worker) observe(ctx context.Context) {
 		changed := w.sampler.Changed()
 		if snap, ok := w.sampler.Latest(); ok {
 			w.pool.Observe(snap, w.cfg.Now())
+			w.noteSeen(snap)
 			w.cleanUp(snap)
 			w.warnStrays()
 		}
@@ -152,85 +148,13 @@ func unfit(snap telemetry.Snapshot, uuid string) string {
 	return ""
 }
 
-// vacate looks at the GPUs a run has left: where a process of it would not die, or the driver still lists one, the slot
-// is dirty and not given again until a reading shows the GPU free of it. A fresh reading shows the pool what the run
-// has freed.
-func (w *Worker) vacate(a *attempt, exit runner.Exit) {
-	if len(a.devices()) == 0 {
-		return
-	}
-	before, _ := w.sampler.Latest()
-	snap, err := w.sampler.Refresh(w.background)
-	read := err == nil && snap.Health == telemetry.HealthOK
-	for _, d := range a.devices() {
-		left, why := exit.Survivors, "does not die"
-		if seen := stillHolding(before, d.UUID, a.id); len(left) == 0 && read {
-			left, why = stillListed(snap, d.UUID, seen), "still holds memory on it"
-		}
-		if len(left) == 0 {
-			continue
-		}
-		why = fmt.Sprintf("process %d of run %s %s", left[0], a.id, why)
-		a.warn("GPU %s: %s", d.Key(), why)
-		a.log.Warn("gpu_dirty", "gpu", d.UUID, "why", why)
-		if err := w.pool.MarkDirty(d.UUID, a.id, why); err != nil {
-			a.log.Error("not_marked_dirty", "gpu", d.UUID, "err", err)
-			continue
-		}
-		w.dirt.add(d.UUID, a.id, left)
-	}
-	if err == nil { // without one, the pool asks for it before it grants
-		w.pool.Observe(snap, w.cfg.Now())
-	}
-}
-
-// stillListed are those of the processes that a GPU still lists.
-func stillListed(snap telemetry.Snapshot, uuid string, pids []int) []int {
-	r, _ := snap.Reading(uuid)
-	var left []int
-	for _, p := range r.Processes {
-		if slices.Contains(pids, p.PID) {
-			left = append(left, p.PID)
-		}
-	}
-	return left
-}
-
-// cleanUp gives dirty slots back once a reading shows nothing of the run on the GPU any more.
-func (w *Worker) cleanUp(snap telemetry.Snapshot) {
-	for d, pids := range w.dirt.all() {
-		r, ok := snap.Reading(d.uuid)
-		if !ok || !r.ProcessesKnown || len(stillListed(snap, d.uuid, pids)) > 0 {
-			continue
-		}
-		if err := w.pool.Clean(d.uuid, d.run); err != nil {
-			w.log.Error("not_cleaned", "gpu", d.uuid, "run", d.run, "err", err)
-		} else {
-			w.log.Info("gpu_clean", "gpu", d.uuid, "run", d.run)
-		}
-		w.dirt.remove(d)
-	}
-}
-
-// stillHolding lists the processes of a run that are on a GPU.
-func stillHolding(snap telemetry.Snapshot, uuid, run string) []int {
-	r, _ := snap.Reading(uuid)
-	var pids []int
-	for _, p := range r.Processes {
-		if p.Run == run {
-			pids = append(pids, p.PID)
-		}
-	}
-	return pids
-}
-
 // afterwards is what an outcome means for the devices.
 func (w *Worker) afterwards(a *attempt, v Verdict) {
 	if v.Outcome != job.OutcomeOOMGPU {
 		return
 	}
 	for _, d := range a.devices() {
-		if err := w.pool.Shrink(d.UUID, w.cfg.Now().Add(shrinkFor)); err != nil {
+		if err := w.pool.Shrink(d.UUID, w.cfg.Now().Add(w.cfg.ShrinkFor)); err != nil {
 			a.log.Warn("not_shrunk", "gpu", d.UUID, "err", err)
 		}
 	}

@@ -73,8 +73,23 @@ func (w *Worker) machine() queue.Machine {
 		m.GPUs = append(m.GPUs, gpuOf(g, snap, on[g.UUID]))
 	}
 	m.Frameworks, m.Warnings = w.frameworks.report()
+	m.Warnings = append(m.Warnings, w.appeared(snap)...)
 	w.refusals(&m, now)
 	return m
+}
+
+// appeared names the GPUs that the machine has and the pool does not: a card was added, renamed, or cut up anew.
+func (w *Worker) appeared(snap telemetry.Snapshot) []string {
+	var warnings []string
+	for _, d := range snap.Devices {
+		if slices.ContainsFunc(w.devices, func(own telemetry.Device) bool { return own.UUID == d.UUID }) {
+			continue
+		}
+		if w.cfg.GPUs == nil || w.cfg.GPUs(d) {
+			warnings = append(warnings, fmt.Sprintf("GPU %s (%s, %s) was not there when the worker started: restart the worker to give it out; what runs goes on", d.Key(), d.Name, d.UUID))
+		}
+	}
+	return warnings
 }
 
 func gpuOf(g gpuslots.GPUStatus, snap telemetry.Snapshot, jobs []string) queue.GPU {

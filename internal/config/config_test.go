@@ -53,7 +53,7 @@ func TestWorkerDefaults(t *testing.T) {
 		Name: "gpu1", Store: "/home/ada/.local/state/berth/worker", Slots: job.CountOf(1), GPUSource: "auto",
 		ReserveMemory: job.MemoryOf(0), MaxUtil: 50, Weights: config.Weights{Memory: 0.6, Idle: 0.4}, Foreign: "avoid",
 		ForeignIgnore: []string{"Xorg", "gnome-shell"}, Settle: job.Duration(5 * time.Second), Warmup: job.Duration(time.Minute),
-		RestoreAfter: job.Duration(5 * time.Minute), Python: []string{"python3"},
+		RestoreAfter: job.Duration(5 * time.Minute), ShrinkFor: job.Duration(10 * time.Minute), Python: []string{"python3"},
 		Placement: "score", Project: []string{}, ClaimTTL: job.Duration(5 * time.Minute),
 	}
 	if diff := cmp.Diff(want, w, cmp.AllowUnexported(config.GPUSelection{}), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
@@ -100,7 +100,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"name": "m2", "store": "/s", "gpus": "0-1,GPU-abc", "slots": "auto", "gpu-source": "sim:4x24Gi", "reserve-memory": "512",
 		"max-util": "40", "min-score": "0.25", "weights": "memory=1", "foreign": "block", "foreign-ignore": "Xwayland", "settle": "1s",
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
-		"no-ranking": "true", "restore-after": "1m", "python": "/opt/a/bin/python3,/opt/venv",
+		"no-ranking": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv",
 	}
 	fs := workerFlags(t)
 	n := 0

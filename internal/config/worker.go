@@ -34,6 +34,7 @@ type Worker struct {
 	Placement     string       `env:"PLACEMENT" envDefault:"score" value:"RULE" usage:"which fitting GPU first: score, pack, spread or bestfit"`
 	NoRanking     bool         `env:"NO_RANKING" value:"bool" usage:"ask for every job alike, instead of best machine first"`
 	RestoreAfter  job.Duration `env:"RESTORE_AFTER" envDefault:"5m" value:"TIME" usage:"how long a failed GPU must be quiet before it is tested and may come back"`
+	ShrinkFor     job.Duration `env:"SHRINK_FOR" envDefault:"10m" value:"TIME" usage:"how long a GPU gives one slot less after a run found its memory full"`
 	Python        []string     `env:"PYTHON" envDefault:"python3" value:"PATHS" usage:"interpreters or virtual environments asked which GPUs their frameworks see; none: not asked"`
 	Label         Labels       `env:"LABEL" value:"K=V" usage:"label of this machine, for constraints; may be repeated"`
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`

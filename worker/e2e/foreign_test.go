@@ -192,3 +192,47 @@ func TestLeftoverKeepsTheSlotDirty(t *testing.T) {
 	h.end(b, 0)
 	h.result(second)
 }
+
+// Under the policy ignore nobody's load closes a card; the memory that is not free is given to nobody all the same.
+func TestForeignIgnoreLooksAtMemoryAlone(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	other := child(t)
+	f.GPU(0).Processes(fakenvml.Process{PID: other.Pid, MemoryMB: 20000, SM: 95})
+	f.GPU(0).Util(95)
+	h.work("titan", f, "--foreign", "ignore")
+	large := h.submit(1, func(j *job.Job) { j.Requirements.GPUMemoryMB = 10000 })
+	h.refuses("titan", "has 4000 MB free", fmt.Sprint(other.Pid))
+	small := h.submit(1, func(j *job.Job) { j.Requirements.GPUMemoryMB = 3000 })
+	a := h.started()
+	if a.ref != small.String() {
+		t.Errorf("%+v", a)
+	}
+	h.end(a, 0)
+	h.result(small)
+	if s := h.state(large); s != job.Queued {
+		t.Errorf("the large job is %s", s)
+	}
+}
+
+// A card that a foreign process has left is not given at once: whoever ran it may start the next.
+func TestCardSettlesAfterAForeignProcess(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 1)
+	other := child(t)
+	f.GPU(0).Processes(fakenvml.Process{PID: other.Pid, MemoryMB: 20000, SM: 95})
+	d := h.work("titan", f, "--settle", "1h")
+	h.gpuIs("titan", 0, "foreign")
+	ref := h.submit(1)
+	_ = other.Kill()
+	f.GPU(0).Processes()
+	if g := h.gpuIs("titan", 0, "settling"); !hasAll(g.Why, []string{"left by a foreign process", "settles for 3600 s"}) {
+		t.Errorf("why %q", g.Why)
+	}
+	h.refuses("titan", "left by a foreign process")
+	if s := h.state(ref); s != job.Queued {
+		t.Errorf("the job is %s", s)
+	}
+	d.detach()
+	h.work("titan", f, "--settle", "0s")
+	h.end(h.started(), 0)
+	h.result(ref)
+}

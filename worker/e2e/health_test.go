@@ -372,3 +372,84 @@ func TestUnknownGPUIDsNeverFit(t *testing.T) {
 		t.Errorf("state %s", s)
 	}
 }
+
+// What the driver asks for (a reset, a card worn out) takes a card out of service, and its end brings the card back.
+func TestWhatTheDriverAsksForQuarantines(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 3)
+	d := h.work("titan", f, "--restore-after", "1s")
+	ref := h.submit(1)
+	a := h.started()
+	sick := f.index(t, a.gpus)
+	worn := (sick + 1) % 3
+	f.GPU(sick).Set("recovery", "1")
+	f.GPU(worn).Set("remap", "0 3 0 1")
+	for i, why := range map[int]string{sick: "asks for a GPU reset", worn: "worn out"} {
+		if g := h.gpuIs("titan", i, "quarantined"); !strings.Contains(g.Why, why) {
+			t.Errorf("GPU %d: why %q, want %q", i, g.Why, why)
+		}
+	}
+	b := h.started()
+	if f.index(t, b.gpus) == worn || b.gpus == a.gpus {
+		t.Errorf("the second attempt is on GPU %d", f.index(t, b.gpus))
+	}
+	h.end(b, 0)
+	if r := h.result(ref); r.State != job.Succeeded || r.Attempts[0].Outcome != job.OutcomeGPUFault {
+		t.Errorf("%s after %+v", r.State, r.Attempts)
+	}
+	f.GPU(sick).Set("recovery", "0")
+	d.says("gpu_restored", f.uuids[sick])
+	if g := h.gpuIs("titan", sick, "ready"); g.Why != "" {
+		t.Errorf("why %q", g.Why)
+	}
+	h.gpuIs("titan", worn, "quarantined") // the spare rows do not grow again
+}
+
+// One card of a gang fails: the whole run ends and goes on with whole cards, and the others of the gang serve on.
+func TestGangEndsWhenOneOfItsCardsFails(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 3)
+	d := h.work("titan", f)
+	ref := h.submit(2)
+	a := h.started()
+	first, _, _ := strings.Cut(a.gpus, ",")
+	sick := f.index(t, first)
+	f.XID(sick, 48)
+	d.says("gpu_quarantined", first)
+	b := h.started()
+	if b.ref != a.ref || b.attempt != 2 || strings.Contains(b.gpus, first) || len(strings.Split(b.gpus, ",")) != 2 {
+		t.Errorf("after %+v: %+v", a, b)
+	}
+	m := h.sees("titan", "the gang on two cards", func(m queue.Machine) bool {
+		busy := 0
+		for _, g := range m.GPUs {
+			if len(g.Jobs) == 1 {
+				busy++
+			}
+		}
+		return busy == 2
+	})
+	for i, g := range m.GPUs {
+		if (g.State == "quarantined") != (i == sick) {
+			t.Errorf("GPU %d is %s", i, g.State)
+		}
+	}
+	h.end(b, 0)
+	if r := h.result(ref); r.State != job.Succeeded || len(r.Attempts) != 2 {
+		t.Errorf("%s after %+v", r.State, r.Attempts)
+	}
+}
+
+// An event that names no card is everybody's: all are tested, none is lost.
+func TestEventThatNamesNoCardIsEverybodys(t *testing.T) {
+	h, f := newHouse(t), newFake(t, 2)
+	d := h.work("titan", f, "--restore-after", "1s")
+	f.XID(-1, 79)
+	for i := range 2 {
+		d.says("gpu_quarantined", f.uuids[i])
+	}
+	for i := range 2 {
+		d.says("gpu_restored", f.uuids[i])
+	}
+	ref := h.submit(2)
+	h.end(h.started(), 0)
+	h.result(ref)
+}

@@ -57,7 +57,7 @@ func TestBurstOfLateAllocatorsNeverOverfills(t *testing.T) {
 
 func TestOutOfMemoryLowersTheSlotsAndRaisesTheNeed(t *testing.T) {
 	h, f := newHouse(t), newFake(t, 2)
-	h.work("titan", f, "--slots", "2")
+	h.work("titan", f, "--slots", "2", "--shrink-for", "3s")
 	ref := h.submit(1, func(j *job.Job) {
 		j.Requirements.Share, j.Requirements.GPUMemoryMB = job.Shared, 4000
 		j.Spec.Retry = &job.Retry{Retries: 1, Backoff: &job.Backoff{Initial: job.Duration(1e6), Max: job.Duration(1e6)}}
@@ -80,8 +80,22 @@ echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" >&
 	if v.Record == nil || v.Record.Requirements.GPUMemoryMB <= 4000 {
 		t.Errorf("the retry asks for no more than before: %+v", v.Record)
 	}
+	f.GPU(1 - lowered).Processes(fakenvml.Process{PID: second.pid, MemoryMB: 3000, SM: 50})
+	h.sees("titan", "what the retry uses", func(m queue.Machine) bool {
+		return m.GPUs[1-lowered].MemoryFreeMB != nil && *m.GPUs[1-lowered].MemoryFreeMB == 21000
+	})
+	h.sees("titan", "all slots again", func(m queue.Machine) bool { return m.GPUs[0].Slots == 2 && m.GPUs[1].Slots == 2 })
+	f.GPU(1 - lowered).Processes()
 	h.end(second, 0)
 	r := h.result(ref)
+	if err := h.queue.Retry(t.Context(), ref, "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	again := h.started()
+	if v, err = h.queue.Show(t.Context(), ref); err != nil || v.Record.Requirements.GPUMemoryMB != 4000 {
+		t.Errorf("a new round, after 3000 MB in use, does not ask for 4000 again: %+v, %v", v.Record, err)
+	}
+	h.end(again, 0)
 	if r.State != job.Succeeded || r.Attempts[0].Outcome != job.OutcomeOOMGPU || !strings.Contains(r.Attempts[0].Evidence, "CUDA out of memory") {
 		t.Errorf("%s after %+v", r.State, r.Attempts)
 	}
