@@ -39,7 +39,7 @@ func newRig(b *testing.B) *rig {
 	j := newJob("bench")
 	j.SubmittedAt = time.Now()
 	p := r.q.parcelFor(&j, JobRef(1), nil)
-	if err := r.q.ensureLane(ctx, p.lane, p.shape, time.Now()); err != nil {
+	if err := r.q.ensureLane(ctx, p.lane, p.shape, 0); err != nil {
 		b.Fatal(err)
 	}
 	r.lane = p.lane

@@ -97,11 +97,11 @@ func (q *Queue) prepare(ctx context.Context, p parcel) (*nats.Msg, error) {
 	}
 	now := q.now()
 	later := p.due.After(now.Add(soonest))
-	due := now
+	in := time.Duration(0)
 	if later {
-		due = p.due
+		in = p.due.Sub(now)
 	}
-	if err := q.ensureLane(ctx, p.lane, p.shape, due); err != nil {
+	if err := q.ensureLane(ctx, p.lane, p.shape, in); err != nil {
 		return nil, err
 	}
 	m := newMsg(laneSubject(p.lane), body)

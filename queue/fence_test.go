@@ -294,3 +294,20 @@ func TestResumeAfterWorkerRestart(t *testing.T) {
 		t.Errorf("resume of a finished job: %v", err)
 	}
 }
+
+// While a machine sleeps its steady clock stands; the broker's does not, and the deadline of its runs must not either.
+func TestSleepOfTheMachineCounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	s := b.machine("m1").s
+	awake := s.Deadline()
+	s.mu.Lock()
+	s.boot = func() time.Duration { return bootClock() + time.Hour }
+	s.mu.Unlock()
+	if slept := awake.Sub(s.Deadline()); slept < time.Hour-time.Second || slept > time.Hour+time.Second {
+		t.Errorf("after an hour of sleep the deadline is %v earlier", slept)
+	}
+	if time.Now().Before(s.Deadline()) {
+		t.Error("the session is believed in although the machine slept through it")
+	}
+}

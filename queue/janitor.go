@@ -337,7 +337,7 @@ func (jan *janitor) nextEpoch(ctx context.Context, s suspect) (rec *job.Record, 
 // lanes makes lanes known again that hold jobs and that no worker sees, and takes those out of the list that nobody has
 // used for a day. Their consumer ends by itself when nobody pulls from it any more.
 func (jan *janitor) lanes(ctx context.Context, scan laneScan, did *Tidied) error {
-	now := jan.q.now()
+	now := time.Now()
 	for lane, needs := range scan.lanes {
 		if _, known := jan.q.lanes.heat(lane); known {
 			continue
@@ -346,16 +346,16 @@ func (jan *janitor) lanes(ctx context.Context, scan laneScan, did *Tidied) error
 		if shape.ID != lane.Shape {
 			continue // made by another version: its worker knows the shape
 		}
-		if err := jan.q.ensureLane(ctx, lane, shape, now); err != nil {
+		if err := jan.q.ensureLane(ctx, lane, shape, 0); err != nil {
 			return err
 		}
 		did.Lanes++
 	}
 	for _, l := range jan.q.Lanes() {
-		if _, used := scan.lanes[l.Lane]; used || now.Sub(l.HotAt) < laneIdle {
+		if _, used := scan.lanes[l.Lane]; used || l.heat.usedWithin(laneIdle, now) {
 			continue
 		}
-		err := jan.q.deleteKey(ctx, BucketShapes, laneKey(l.Lane), l.rev)
+		err := jan.q.deleteKey(ctx, BucketShapes, laneKey(l.Lane), l.heat.rev)
 		if err != nil && !errors.Is(err, errConflict) {
 			return err
 		}

@@ -15,28 +15,22 @@ import (
 	"github.com/berthq/berth/job"
 )
 
-const (
-	// hotFor is how long a lane that got a job is worth a waiting pull.
-	hotFor = 5 * time.Minute
-
-	// laneIdle ends the consumer of a lane on which nobody pulls any more. Its messages stay; the consumer is made again
-	// by whoever needs it.
-	laneIdle = 24 * time.Hour
-)
+// laneIdle ends the consumer of a lane on which nobody pulls any more. Its messages stay; the consumer is made again by
+// whoever needs it.
+const laneIdle = 24 * time.Hour
 
 // LaneInfo is one lane in use.
 type LaneInfo struct {
 	Lane    job.Lane
 	Shape   job.Shape // what a machine must have free
-	HotAt   time.Time // when it last got, or will get, a job; within hotFor of it workers leave waiting pulls
 	Pending int       // messages nobody has been given, as of the last RefreshPending
 
-	rev uint64 // of the lane's key: grows with each announcement
+	heat heat
 }
 
-// laneValue is what a lane's key holds.
+// laneValue is what a lane's key holds: an announcement.
 type laneValue struct {
-	HotAt time.Time `json:"hot_at"`
+	DueIn time.Duration `json:"due_in_ns"` // from the moment of the announcement to the job
 }
 
 // laneTable is what this process knows of lanes and shapes, kept fresh by a watch on their bucket.
@@ -99,10 +93,10 @@ func (t *laneTable) follow(ctx context.Context, q *Queue) error {
 		case e, ok := <-watch.Updates():
 			if !ok || e == nil { // nil: that was all there is now
 				t.cancel, t.done = cancel, make(chan struct{})
-				go t.run(run, watch, q.now)
+				go t.run(run, watch)
 				return nil
 			}
-			t.apply(e, q.now())
+			t.apply(e, max(q.now().Sub(e.Created()), 0))
 		case <-ctx.Done():
 			cancel()
 			return errors.Join(ctx.Err(), watch.Stop())
@@ -110,7 +104,7 @@ func (t *laneTable) follow(ctx context.Context, q *Queue) error {
 	}
 }
 
-func (t *laneTable) run(ctx context.Context, watch jetstream.KeyWatcher, now func() time.Time) {
+func (t *laneTable) run(ctx context.Context, watch jetstream.KeyWatcher) {
 	defer close(t.done)
 	defer func() { _ = watch.Stop() }() // fails only when the connection is gone
 	for {
@@ -122,7 +116,7 @@ func (t *laneTable) run(ctx context.Context, watch jetstream.KeyWatcher, now fun
 				return
 			}
 			if e != nil {
-				t.apply(e, now())
+				t.apply(e, 0)
 			}
 		}
 	}
@@ -136,8 +130,8 @@ func (t *laneTable) close() {
 	<-t.done
 }
 
-// apply takes one change of the bucket into the table.
-func (t *laneTable) apply(e jetstream.KeyValueEntry, now time.Time) {
+// apply takes one change of the bucket, made so long ago, into the table.
+func (t *laneTable) apply(e jetstream.KeyValueEntry, age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id, ok := strings.CutPrefix(e.Key(), shapePrefix); ok {
@@ -162,22 +156,18 @@ func (t *laneTable) apply(e jetstream.KeyValueEntry, now time.Time) {
 	if json.Unmarshal(e.Value(), &v) != nil {
 		return
 	}
-	if t.done != nil && now.After(v.HotAt) {
-		v.HotAt = now // announced just now, whatever the clock of the other machine says
-	}
-	t.note(lane, v.HotAt).rev = e.Revision()
+	t.note(lane, v.DueIn-age).heat.rev = e.Revision()
 	t.signal()
 }
 
-func (t *laneTable) note(lane job.Lane, hotAt time.Time) *LaneInfo {
+// note takes down that a lane gets a job in so long.
+func (t *laneTable) note(lane job.Lane, in time.Duration) *LaneInfo {
 	info := t.lanes[lane]
 	if info == nil {
 		info = &LaneInfo{Lane: lane}
 		t.lanes[lane] = info
 	}
-	if hotAt.After(info.HotAt) {
-		info.HotAt = hotAt
-	}
+	info.heat.warm(in, time.Now())
 	return info
 }
 
@@ -193,7 +183,7 @@ func (t *laneTable) signal() {
 	t.changed = make(chan struct{})
 }
 
-// heat is when the lane was last known to get a job and which announcement said so; ok is false for an unknown lane.
+// heat is what is known of a lane's jobs; ok is false for an unknown lane.
 func (t *laneTable) heat(lane job.Lane) (h heat, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,13 +191,7 @@ func (t *laneTable) heat(lane job.Lane) (h heat, ok bool) {
 	if info == nil {
 		return heat{}, false
 	}
-	return heat{info.HotAt, info.rev}, true
-}
-
-// heat says how recently a lane got a job.
-type heat struct {
-	at  time.Time
-	rev uint64
+	return info.heat, true
 }
 
 func (t *laneTable) count() int {
@@ -216,11 +200,11 @@ func (t *laneTable) count() int {
 	return len(t.lanes)
 }
 
-// ensureLane makes sure that workers know the lane and watch it around due, before a message goes onto it. A lane that
-// is known and hot costs nothing.
-func (q *Queue) ensureLane(ctx context.Context, lane job.Lane, shape job.Shape, due time.Time) error {
+// ensureLane makes sure that workers know the lane and watch it when its message comes, in so long, before that message
+// is sent. A lane that is known and hot costs nothing.
+func (q *Queue) ensureLane(ctx context.Context, lane job.Lane, shape job.Shape, in time.Duration) error {
 	h, known := q.lanes.heat(lane)
-	if known && h.at.After(due.Add(-hotFor/2)) {
+	if known && h.covers(in, time.Now()) {
 		return nil
 	}
 	if !known {
@@ -228,7 +212,7 @@ func (q *Queue) ensureLane(ctx context.Context, lane job.Lane, shape job.Shape, 
 			return err
 		}
 	}
-	body, err := json.Marshal(laneValue{HotAt: due})
+	body, err := json.Marshal(laneValue{DueIn: in})
 	if err != nil {
 		return err
 	}
@@ -237,7 +221,7 @@ func (q *Queue) ensureLane(ctx context.Context, lane job.Lane, shape job.Shape, 
 		return fmt.Errorf("announce lane %s: %w", laneKey(lane), err)
 	}
 	q.lanes.mu.Lock()
-	q.lanes.note(lane, due)
+	q.lanes.note(lane, in)
 	q.lanes.mu.Unlock()
 	return nil
 }

@@ -163,8 +163,7 @@ func (p *Puller) skip(lane job.Lane) (h heat, skip bool) {
 
 // isHot reports whether the lane is worth a waiting pull: it got a job lately or is about to.
 func (p *Puller) isHot(lane job.Lane, h heat) bool {
-	now := p.q.now()
-	if now.Sub(h.at) < hotFor && h.at.Sub(now) < pullExpires {
+	if h.hot(time.Now()) {
 		return true
 	}
 	p.mu.Lock()
@@ -178,7 +177,7 @@ func (p *Puller) markQuiet(lane job.Lane, h heat, hot bool) {
 	pause := coldSweep
 	if hot {
 		pause = hotSweep
-	} else if due := h.at.Sub(p.q.now()); due > 0 {
+	} else if due := h.next(time.Now()); due > 0 {
 		pause = min(pause, due)
 	}
 	p.mu.Lock()

@@ -20,7 +20,7 @@ func (b *bundle) lane(mb int64, priority int) (job.Job, job.Lane) {
 	j.Spec.Priority = &priority
 	j.SubmittedAt = time.Now()
 	p := b.q.parcelFor(&j, JobRef(1), nil)
-	if err := b.q.ensureLane(b.ctx, p.lane, p.shape, time.Now()); err != nil {
+	if err := b.q.ensureLane(b.ctx, p.lane, p.shape, 0); err != nil {
 		b.t.Fatal(err)
 	}
 	return j, p.lane
@@ -213,7 +213,7 @@ func TestColdLaneWakes(t *testing.T) {
 	b := setup(t, quick())
 	j, lane := b.lane(4096, 50)
 	// The lane's last job was an hour ago.
-	body := mustJSON(t, laneValue{HotAt: time.Now().Add(-time.Hour)})
+	body := mustJSON(t, laneValue{DueIn: -time.Hour})
 	if _, err := b.q.publish(b.ctx, newMsg("$KV."+BucketShapes+"."+laneKey(lane), body)); err != nil {
 		t.Fatal(err)
 	}

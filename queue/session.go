@@ -41,9 +41,11 @@ type Session struct {
 
 	mu        sync.Mutex
 	rev       uint64
-	confirmed time.Time // when the last renewal that the broker confirmed was sent
+	confirmed moment // when the last renewal that the broker confirmed was sent
 	claims    map[Ref]*Claim
 	quotas    map[Ref]quotaEntry // what it has entered into the lists of projects with a limit
+
+	boot func() time.Duration // counts on while the machine sleeps
 
 	life   context.Context // ends when the session is lost, never otherwise
 	lose   context.CancelFunc
@@ -63,7 +65,7 @@ func (q *Queue) OpenSession(ctx context.Context, machine, instance string) (*Ses
 	}
 	s := &Session{
 		q: q, id: token(machine) + "." + token(instance), machine: machine, value: value,
-		claims: map[Ref]*Claim{}, done: make(chan struct{}), review: make(chan struct{}, 1),
+		claims: map[Ref]*Claim{}, done: make(chan struct{}), review: make(chan struct{}, 1), boot: bootClock,
 	}
 	s.life, s.lose = context.WithCancel(context.Background())
 	if err := s.begin(ctx); err != nil {
@@ -77,7 +79,7 @@ func (q *Queue) OpenSession(ctx context.Context, machine, instance string) (*Ses
 }
 
 func (s *Session) begin(ctx context.Context) error {
-	sent := time.Now()
+	sent := s.moment()
 	rev, err := s.q.casKey(ctx, BucketSessions, s.id, s.value, 0, s.q.opts.ClaimTTL)
 	if errors.Is(err, errConflict) {
 		return fmt.Errorf("it exists already: instances must be unique: %w", err)
@@ -101,7 +103,8 @@ func (s *Session) bind(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // Deadline is until when the session may be believed in without another word from the broker: the runs of its claims
-// must be stopped then. It is on the monotonic clock: steps of the wall clock do not matter.
+// must be stopped then. It is on the monotonic clock, so steps of the wall clock do not matter, and it comes the nearer
+// the longer the machine has slept, while that clock stood and the broker's did not.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +112,17 @@ func (s *Session) Deadline() time.Time {
 }
 
 func (s *Session) deadline() time.Time {
-	return s.confirmed.Add(time.Duration(trust * float64(s.q.opts.ClaimTTL)))
+	slept := max(s.boot()-s.confirmed.boot-time.Since(s.confirmed.at), 0)
+	return s.confirmed.at.Add(time.Duration(trust*float64(s.q.opts.ClaimTTL)) - slept)
 }
+
+// moment is one instant on both clocks.
+type moment struct {
+	at   time.Time
+	boot time.Duration
+}
+
+func (s *Session) moment() moment { return moment{time.Now(), s.boot()} }
 
 // Lost is closed when the session is lost. Every run of its claims must be stopped then.
 func (s *Session) Lost() <-chan struct{} { return s.life.Done() }
@@ -177,7 +189,7 @@ func (s *Session) renewOnce(ctx context.Context) error {
 	s.mu.Unlock()
 	try, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	sent := time.Now()
+	sent := s.moment()
 	rev, err := s.q.casKey(try, BucketSessions, s.id, s.value, rev, s.q.opts.ClaimTTL)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,8 @@ const asWorker = "BERTH_TEST_AS_WORKER"
 type workerOrder struct {
 	URL, Machine, Store, Locks, GPUs, Seed string
 	ClaimTTL, AckWait                      time.Duration
+	SystemAttempts                         int
+	ClockSteps                             bool // the wall clock jumps by hours, back and forth, all the time
 }
 
 // takeWorker becomes a worker, and never returns, when the process was started as one.
@@ -62,7 +65,7 @@ func (o workerOrder) run() error {
 		return err
 	}
 	defer nc.Close()
-	q, err := queue.Open(ctx, nc, queue.Options{ClaimTTL: o.ClaimTTL, AckWait: o.AckWait})
+	q, err := queue.Open(ctx, nc, queue.Options{ClaimTTL: o.ClaimTTL, AckWait: o.AckWait, SystemAttempts: o.SystemAttempts, Now: o.now})
 	if err != nil {
 		return err
 	}
@@ -79,7 +82,7 @@ func (o workerOrder) run() error {
 		},
 		Slots:   gpuslots.Options{LockDir: o.Locks, CPUs: 4, Settle: -1},
 		Environ: []string{"PATH=" + os.Getenv("PATH")}, SampleEvery: 100 * time.Millisecond, Grace: 2 * time.Second,
-		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: o.now,
 		OnReady: func(Ready) { fmt.Println("ready") },
 	})
 	if err != nil {
@@ -88,13 +91,27 @@ func (o workerOrder) run() error {
 	return w.Run(ctx, context.Background())
 }
 
+// now is the clock on the wall, which somebody may be setting.
+func (o workerOrder) now() time.Time {
+	now := time.Now()
+	if !o.ClockSteps {
+		return now
+	}
+	return now.Round(0).Add(time.Duration(rand.IntN(13)-6) * time.Hour)
+}
+
 // process starts a worker of its own process and returns when it is ready.
 func (h *house) process(machine, store string) *exec.Cmd {
 	h.t.Helper()
-	order, err := json.Marshal(workerOrder{
-		URL: h.broker.URL(), Machine: machine, Store: store, Locks: h.locks, GPUs: "2x24Gi", Seed: machine,
-		ClaimTTL: h.opts.ClaimTTL, AckWait: h.opts.AckWait,
-	})
+	return h.spawn(workerOrder{URL: h.broker.URL(), Machine: machine, Store: store})
+}
+
+// spawn starts a worker process by an order, which it completes, and returns when it is ready.
+func (h *house) spawn(o workerOrder) *exec.Cmd {
+	h.t.Helper()
+	o.Locks, o.GPUs, o.Seed = h.locks, "2x24Gi", o.Machine
+	o.ClaimTTL, o.AckWait, o.SystemAttempts = h.opts.ClaimTTL, h.opts.AckWait, h.opts.SystemAttempts
+	order, err := json.Marshal(o)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 func TestMain(m *testing.M) {
 	fakerun.Take()
 	takeWorker()
+	takeStamper()
 	goleak.VerifyTestMain(m)
 }
 
@@ -292,6 +293,16 @@ func (h *house) logOf(number uint64, attempt int) (out, errs string) {
 // record reads a job's record as it is now.
 func (h *house) record(ref queue.Ref) job.Record {
 	h.t.Helper()
+	rec := h.recordIfAny(ref)
+	if rec.State == "" {
+		h.t.Fatalf("job %s has no record", ref)
+	}
+	return rec
+}
+
+// recordIfAny is the zero record where there is none.
+func (h *house) recordIfAny(ref queue.Ref) job.Record {
+	h.t.Helper()
 	js, err := jetstream.New(h.broker.Connect())
 	if err != nil {
 		h.t.Fatal(err)
@@ -301,6 +312,9 @@ func (h *house) record(ref queue.Ref) job.Record {
 		h.t.Fatal(err)
 	}
 	e, err := kv.Get(h.t.Context(), ref.String())
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return job.Record{}
+	}
 	if err != nil {
 		h.t.Fatal(err)
 	}

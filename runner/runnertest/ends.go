@@ -310,6 +310,16 @@ func testSession(t *testing.T, s suite) {
 	if lost.Cause != runner.SessionLost || lost.Signal != "SIGKILL" {
 		t.Errorf("ended with %q %q, want session_lost", lost.Cause, lost.Signal)
 	}
+	// A worker that was frozen before it could start the run starts nothing.
+	mark := filepath.Join(b.dir, "began")
+	late := b.run("touch=" + mark)
+	late.ID, late.Deadline = "9.1", time.Now().Add(-time.Millisecond)
+	if _, err := b.r.Start(b.ctx, late); err == nil {
+		t.Error("a run was started although its session was over")
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command of a run whose session was over did something")
+	}
 	b.killShim(syscall.SIGTERM)
 	b.succeed()
 	handles, _, err := b.r.Adopt(b.ctx)

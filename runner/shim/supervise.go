@@ -94,6 +94,10 @@ func (s *supervisor) start() error {
 	defer errW.Close()
 	s.pipes = [2]*os.File{out, errR}
 
+	// A worker that was frozen on its way here gives an order that has no right behind it any more.
+	if late := s.order.Deadline; late > 0 && proc.Boottime() >= late {
+		return refusal{0, "the worker's session was over before the run could begin"}
+	}
 	startedAt := time.Now()
 	pid, err := launch(s.order, s.tree.group, outW, errW)
 	if err != nil {
