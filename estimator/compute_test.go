@@ -306,16 +306,18 @@ func TestPipelines(t *testing.T) {
 	for _, c := range []struct {
 		steps []job.Step
 		gpus  int
+		needs string
 	}{
-		{[]job.Step{step("numpy", "numpy")}, 0}, {[]job.Step{step("numpy", "cupy"), step("cupy", "numpy")}, 1},
-		{[]job.Step{step("numpy", ""), step("", "pyclesperanto")}, 1}, {[]job.Step{step("jax", "jax"), step("torch", "torch")}, 1},
+		{[]job.Step{step("numpy", "numpy")}, 0, "[torch]"}, {[]job.Step{step("numpy", "cupy"), step("cupy", "numpy")}, 1, "[cupy torch]"},
+		{[]job.Step{step("numpy", ""), step("", "pyclesperanto")}, 1, "[pyclesperanto torch]"},
+		{[]job.Step{step("jax", "jax"), step("torch", "torch")}, 1, "[jax torch]"},
 	} {
 		a, err := Estimate(job.Spec{Steps: c.steps}, Options{})
 		if err != nil || a.GPUs != c.gpus || a.Method != MethodPipeline {
 			t.Errorf("%+v: %d GPUs by %s (%v), want %d", c.steps, a.GPUs, a.Method, err, c.gpus)
 		}
-		if f := a.Requirements().Frameworks; len(f) != 1 || f[0] != "torch" {
-			t.Errorf("frameworks %v", f)
+		if f := fmt.Sprint(a.Requirements().Frameworks); f != c.needs {
+			t.Errorf("frameworks %v, want %s", f, c.needs)
 		}
 	}
 }

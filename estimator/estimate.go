@@ -108,7 +108,7 @@ func requirements(spec job.Spec, a Answer, p *plan) job.Requirements {
 func frameworks(spec job.Spec) []string {
 	all := slices.Clone(spec.Resources.Frameworks)
 	for _, s := range spec.Steps {
-		all = append(all, s.Frameworks...)
+		all = append(all, s.Requires()...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -111,19 +111,14 @@ func (p *plan) byRule(params map[string]any) error {
 	return nil
 }
 
-// gpuTypes are the memory types of a step that live on a GPU; numpy does not.
-var gpuTypes = []string{"cupy", "torch", "tensorflow", "jax", "pyclesperanto"}
-
 // bySteps: a pipeline needs a GPU when any of its steps does, and all its steps share it.
 func (p *plan) bySteps(spec job.Spec) {
 	p.method = MethodPipeline
 	for i, step := range spec.Steps {
-		for _, kind := range []string{step.Input, step.Output} {
-			if slices.Contains(gpuTypes, kind) {
-				p.world = world{gpus: 1, rank: ranks{}.normal()}
-				p.why = fmt.Sprintf("pipeline: step %s holds %s arrays, and all steps share its GPU", stepName(step, i), kind)
-				return
-			}
+		if kind := step.GPUMemory(); kind != "" {
+			p.world = world{gpus: 1, rank: ranks{}.normal()}
+			p.why = fmt.Sprintf("pipeline: step %s holds %s arrays, and all steps share its GPU", stepName(step, i), kind)
+			return
 		}
 	}
 	if spec.Resources.GPUs.IsAuto() {

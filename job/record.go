@@ -94,4 +94,6 @@ type Attempt struct {
 	Exit      *Exit      `json:"exit,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
 	Evidence  string     `json:"evidence,omitempty"`
+
+	Steps []StepResult `json:"steps,omitempty"` // of a pipeline, without their telemetry; the result has that
 }

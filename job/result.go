@@ -113,10 +113,16 @@ type CountedStat struct {
 // StepResult is one step of a pipeline.
 type StepResult struct {
 	Name          string     `json:"name"`
-	Exit          *Exit      `json:"exit,omitempty"`
+	Attempt       int        `json:"attempt,omitempty"` // in which it ran; absent: not yet
+	Exit          *Exit      `json:"exit,omitempty"`    // absent: it did not run, or nobody saw it end
+	StartedAt     *time.Time `json:"started_at,omitempty"`
+	EndedAt       *time.Time `json:"ended_at,omitempty"`
 	RunSeconds    float64    `json:"run_seconds"`
 	GPUMonitoring *Aggregate `json:"gpu_monitoring,omitempty"`
 }
+
+// Succeeded reports whether the step has run and ended well.
+func (s StepResult) Succeeded() bool { return s.Exit != nil && s.Exit.Code == 0 && s.Exit.Signal == "" }
 
 // Report is what the run cost and how it could cost less.
 type Report struct {

@@ -92,6 +92,8 @@ type Step struct {
 	Input      string   `json:"input,omitempty"`  // memory type: numpy, cupy, torch, tensorflow, jax, pyclesperanto
 	Output     string   `json:"output,omitempty"` // likewise
 	Frameworks []string `json:"frameworks,omitempty"`
+
+	Env map[string]string `json:"env,omitempty"` // beside the job's
 }
 
 // Container settings beside Image.
@@ -108,6 +110,7 @@ type Retry struct {
 	Backoff *Backoff `json:"backoff,omitempty"`
 	On      []string `json:"on,omitempty"`
 	NeverOn []string `json:"never_on,omitempty"`
+	Resume  bool     `json:"resume,omitempty"` // of a pipeline: begin with the step that did not succeed
 }
 
 // Backoff grows from Initial by Factor to Max.

@@ -44,6 +44,7 @@ func check(s Spec) problems {
 	s.checkNames(&ps)
 	s.checkLease(&ps)
 	s.checkCommand(&ps)
+	s.checkSteps(&ps)
 	s.checkTasks(&ps)
 	s.checkGroup(&ps)
 	s.checkResources(&ps)
@@ -140,28 +141,31 @@ func (s Spec) checkCommand(ps *problems) {
 	if len(s.Command) > 0 && strings.TrimSpace(s.Command[0]) == "" {
 		ps.add("command", "starts with an empty word, so there is no program to run")
 	}
-	for i, word := range s.Command {
-		if strings.ContainsRune(word, 0) {
-			ps.add(indexed("command", i), "holds a NUL byte, which no program can be given")
+	commands := s.commands()
+	for _, at := range slices.Sorted(maps.Keys(commands)) {
+		for i, word := range commands[at] {
+			if strings.ContainsRune(word, 0) {
+				ps.add(indexed(at, i), "holds a NUL byte, which no program can be given")
+			}
 		}
+		s.checkWords(ps, at, commands[at])
 	}
-	s.checkWords(ps)
 	if strings.ContainsRune(s.Workdir, 0) {
 		ps.add("workdir", "holds a NUL byte")
 	}
 }
 
 // checkWords refuses words that will have no value when the command starts.
-func (s Spec) checkWords(ps *problems) {
+func (s Spec) checkWords(ps *problems, at string, command Command) {
 	known := s.knownWords()
-	for _, word := range s.Command.words() {
+	for _, word := range command.words() {
 		switch {
 		case !slices.Contains(known, word):
-			ps.add("command", "%s", unknownWord(word, known))
+			ps.add(at, "%s", unknownWord(word, known))
 		case word == "ArrayIndex" && !s.hasTasks():
-			ps.add("command", "{{.ArrayIndex}} has a value only in an array or a matrix: add array: 1-10, or leave it out")
+			ps.add(at, "{{.ArrayIndex}} has a value only in an array or a matrix: add array: 1-10, or leave it out")
 		case strings.HasPrefix(word, "GPU") && !s.mayHaveGPUs():
-			ps.add("command", "{{.%s}} has a value only with a GPU: add gpus: 1 to the resources, or leave it out", word)
+			ps.add(at, "{{.%s}} has a value only with a GPU: add gpus: 1 to the resources, or leave it out", word)
 		}
 	}
 }

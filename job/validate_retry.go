@@ -30,6 +30,9 @@ func (s Spec) checkRetry(ps *problems) {
 			ps.add("retry.backoff.factor", "%v: want 1 to 1000", b.Factor)
 		}
 	}
+	if r.Resume && len(s.Steps) == 0 {
+		ps.add("retry.resume", "is for a pipeline: a job without steps begins anew")
+	}
 	for i, rule := range r.On {
 		checkRule(ps, indexed("retry.on", i), rule)
 		if slices.Contains(r.NeverOn, rule) {

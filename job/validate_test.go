@@ -43,7 +43,7 @@ func TestValidateRefuses(t *testing.T) {
 		"`notify` is not supported yet by this version":  {Notify: []string{"x"}},
 		"`secrets` is not supported yet by this version": {Secrets: []string{"X"}},
 		"`preemptible` is not supported yet":             {Preemptible: true},
-		"`steps` is not supported yet":                   {Steps: []job.Step{{Name: "a"}}},
+		"steps: and command are both given":              {Steps: []job.Step{{Command: job.Command{"x"}}}},
 		"the limit is 256 KiB":                           {Env: map[string]*string{"BIG": ptr(strings.Repeat("x", 300<<10))}},
 	} {
 		s.Command = job.Command{"true"}

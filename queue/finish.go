@@ -31,6 +31,7 @@ func (c *Claim) Finish(ctx context.Context, result job.Result) error {
 		}
 		a := c.closeAttempt(rec, job.Attempt{
 			Outcome: result.Outcome, Exit: result.Exit, Reason: result.Reason, Evidence: result.Evidence, EndedAt: result.EndedAt,
+			Steps: result.Steps,
 		})
 		rec.Run = nil // the attempt's message has the figures of the result
 		result.Attempt = a.Attempt
@@ -62,8 +63,13 @@ func (c *Claim) Requeue(ctx context.Context, attempt job.Attempt, how Requeue) e
 // Return gives the job back free of charge (drain, preemption): the attempt is closed as interrupted and the message
 // returns to its place on the lane.
 func (c *Claim) Return(ctx context.Context, delay time.Duration, why string) error {
+	return c.Interrupt(ctx, delay, why, nil)
+}
+
+// Interrupt is Return for a pipeline that has come some way: its steps stay in the record.
+func (c *Claim) Interrupt(ctx context.Context, delay time.Duration, why string, steps []job.StepResult) error {
 	return c.end(ctx, "return", delay, func(rec *job.Record) {
-		a := c.closeAttempt(rec, job.Attempt{Outcome: job.OutcomeInterrupted, Reason: why})
+		a := c.closeAttempt(rec, job.Attempt{Outcome: job.OutcomeInterrupted, Reason: why, Steps: steps})
 		c.keepRun(rec, a, nil)
 		if c.endInstead(rec) {
 			return
@@ -156,6 +162,7 @@ func (c *Claim) closeAttempt(rec *job.Record, end job.Attempt) job.Attempt {
 	rec.Attempts = slices.Clone(rec.Attempts)
 	a := &rec.Attempts[len(rec.Attempts)-1]
 	a.Outcome, a.Exit, a.Reason, a.Evidence, a.EndedAt = end.Outcome, end.Exit, end.Reason, end.Evidence, end.EndedAt
+	a.Steps = withoutTelemetry(end.Steps)
 	if !end.StartedAt.IsZero() {
 		a.StartedAt = end.StartedAt
 	}
@@ -165,6 +172,15 @@ func (c *Claim) closeAttempt(rec *job.Record, end job.Attempt) job.Attempt {
 	}
 	rec.Session, rec.Devices, rec.Progress = "", nil, ""
 	return *a
+}
+
+// withoutTelemetry is what a record keeps of a pipeline's steps: a result may be large, a record is read often.
+func withoutTelemetry(steps []job.StepResult) []job.StepResult {
+	short := slices.Clone(steps)
+	for i := range short {
+		short[i].GPUMonitoring = nil
+	}
+	return short
 }
 
 // keepRun leaves the attempt's message in the record until it is certain to be published.

@@ -32,6 +32,9 @@ type Exit struct {
 	LogDropped int64  // of that, not kept
 	Tail       []byte // the last 64 KiB it wrote, both streams
 
+	Steps   []StepState // of a pipeline, as far as it is known
+	Refused string      // why a step that was not the first could not be started
+
 	Output    json.RawMessage // what the job left in its result file, when that is JSON
 	Warnings  []string
 	Survivors []int // processes that do not die: their devices must not be given away
@@ -67,6 +70,7 @@ func exitOf(seen shim.Exit) Exit {
 		StartedAt: seen.StartedAt, EndedAt: seen.StartedAt.Add(seen.Elapsed),
 		OOMKills: seen.OOMKills, CPUSeconds: seen.CPUSeconds, PeakMemoryMB: seen.PeakMemoryMB,
 		LogBytes: seen.LogBytes, LogDropped: seen.LogDropped, Warnings: seen.Warnings, Survivors: seen.Survivors,
+		Steps: stepStates(seen.Steps), Refused: seen.Refused,
 	}
 	if seen.Signal != 0 {
 		e.Signal = signalName(syscall.Signal(seen.Signal))
@@ -86,13 +90,18 @@ func (h *Handle) unseen(cause error) Exit {
 	if words := shimWords(h.dir); words != "" {
 		exit.Warnings = append(exit.Warnings, "the shim said"+words)
 	}
+	if exit.Steps, cause = readSteps(h.dir); cause != nil {
+		exit.Warnings = append(exit.Warnings, cause.Error())
+	}
+	state := h.state
+	_ = readJSON(filepath.Join(h.dir, shim.StateFile), &state) // of a pipeline the job's process is another one with each step
 	h.mu.Lock()
 	if h.forced && h.ask != nil {
 		exit.Cause, exit.Why = h.ask.cause, h.ask.why
 		exit.Warnings = append(exit.Warnings, "the run's shim did not follow: it was killed and its processes with it")
 	}
 	h.mu.Unlock()
-	if err := sweep(h.traces()); err != nil {
+	if err := sweep(tracesOf(h.kept, state)); err != nil {
 		exit.Warnings = append(exit.Warnings, err.Error())
 		var s *survivorsError
 		if errors.As(err, &s) {

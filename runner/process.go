@@ -184,7 +184,10 @@ func orderOf(run Run) (shim.Order, error) {
 	o := shim.Order{
 		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
 		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
-		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap,
+		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep,
+	}
+	if o.Steps, err = stepsOf(run); err != nil {
+		return shim.Order{}, err
 	}
 	switch {
 	case o.Grace == 0:
@@ -202,7 +205,11 @@ func orderOf(run Run) (shim.Order, error) {
 		}
 		o.CheckpointSignal, o.CheckpointBefore = int(sig), time.Duration(c.Before)
 	}
-	for _, entry := range append(append([]string{}, run.Env...), run.Command...) {
+	words := append(append([]string{}, run.Env...), run.Command...)
+	for _, s := range run.Steps {
+		words = append(append(words, s.Env...), s.Command...)
+	}
+	for _, entry := range words {
 		if strings.ContainsRune(entry, 0) {
 			return shim.Order{}, &StartError{Code: 126, Reason: "the command or environment holds a NUL byte"}
 		}

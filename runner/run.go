@@ -26,6 +26,9 @@ type Run struct {
 	Env      []string
 	Dir      string
 
+	Steps     []Step // of a pipeline, instead of Command: one after the other until one fails
+	FirstStep int    // the step to begin with; those before it are not run
+
 	// ExtraFiles are held open by the shim as long as it lives: the lock files of the devices. The job does not get
 	// them. The caller keeps its own.
 	ExtraFiles []*os.File

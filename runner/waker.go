@@ -82,7 +82,7 @@ func (w *waker) unwatch(at *watch, c chan struct{}) {
 
 func (w *waker) add(dir string) (wd int32, err error) {
 	err = w.control(func(fd int) error {
-		n, err := unix.InotifyAddWatch(fd, dir, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_ONLYDIR)
+		n, err := unix.InotifyAddWatch(fd, dir, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR)
 		wd = int32(n)
 		return err
 	})

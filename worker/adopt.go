@@ -90,7 +90,7 @@ func (w *Worker) adoptRun(ctx context.Context, h *runner.Handle) bool {
 	a := &attempt{
 		id: h.ID(), project: claim.Job.Project, claim: claim, alloc: alloc, handle: h, measured: n.Measured, fault: n.Evidence,
 		log:    w.log.With("job", claim.Ref().String(), "attempt", claim.Attempt()),
-		faults: make(chan telemetry.Fault, 8),
+		faults: make(chan telemetry.Fault, 8), steps: stepBooks{seen: n.Steps},
 	}
 	if err := h.Extend(w.session().Deadline()); err != nil {
 		a.log.Debug("not_extended", "err", err) // it has ended, or its shim has: watch finds out

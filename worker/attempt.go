@@ -32,6 +32,7 @@ type attempt struct {
 	warnings []string
 	strayed  map[string]bool  // GPUs not its own on which it was seen
 	seen     map[string][]int // its processes on each of its GPUs, when that was last read
+	steps    stepBooks        // of a pipeline
 }
 
 func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }
@@ -79,7 +80,9 @@ func (w *Worker) see(a *attempt) {
 	defer w.runs.remove(a)
 	a.meter = w.meterFor(a)
 	log := w.shipLog(a)
+	steps := w.meterSteps(a)
 	exit, ended := w.watch(a)
+	steps.stop()
 	if !ended { // detached: the shim has it now
 		if a.meter != nil { // a run without a GPU has none
 			a.meter.Stop()
@@ -119,13 +122,17 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		JobID: ref.String(), Attempt: a.claim.Attempt(), ArrayIndex: ref.IndexPtr(), Params: paramsOf(j, ref),
 		StateDir: w.runner.StateDir(a.id), CheckpointDir: checkpoint, Base: w.cfg.Environ,
 	}
-	command, err := runner.Expand(j.Spec.Command, runner.WordsOf(a.devices(), ids))
+	words, rec := runner.WordsOf(a.devices(), ids), a.claim.Record()
+	command, err := runner.Expand(j.Spec.Command, words)
 	if err != nil {
-		return runner.Run{}, &runner.StartError{Code: 126, Reason: err.Error()}
+		return runner.Run{}, err
 	}
-	rec := a.claim.Record()
+	steps, err := w.planSteps(a, words)
+	if err != nil {
+		return runner.Run{}, err
+	}
 	return runner.Run{
-		ID: a.id, Command: command, Env: runner.Environment(j.Spec, a.devices(), ids), Dir: j.Spec.Workdir,
+		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Env: runner.Environment(j.Spec, a.devices(), ids), Dir: j.Spec.Workdir,
 		ExtraFiles: a.alloc.LockFiles, Grace: w.cfg.Grace, SessionGrace: w.sessionGrace(),
 		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: j.Spec.Checkpoint,
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
@@ -144,7 +151,7 @@ func (a *attempt) note() note {
 	defer a.mu.Unlock()
 	return note{
 		Version: noteVersion, Claim: a.claim.State(), Given: a.alloc.State(), Measured: a.measured,
-		Evidence: a.fault,
+		Evidence: a.fault, Steps: a.steps.kept(),
 	}
 }
 
@@ -198,7 +205,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 		return
 	}
 	if verdict.Outcome == job.OutcomeInterrupted {
-		w.settled(a, a.claim.Return(w.background, 0, verdict.Reason), verdict.Outcome, verdict.Reason)
+		w.settled(a, a.claim.Interrupt(w.background, 0, verdict.Reason, result.Steps), verdict.Outcome, verdict.Reason)
 		return
 	}
 	next := Follow(verdict, *result.Exit, spec.Retry, earlier(rec), w.cfg.Queue.Options().SystemAttempts, w.jitter())
@@ -214,7 +221,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 	w.settled(a, a.claim.Requeue(w.background,
 		job.Attempt{
 			Outcome: verdict.Outcome, Exit: result.Exit, Reason: verdict.Reason, Evidence: verdict.Evidence,
-			StartedAt: e.exit.StartedAt, EndedAt: result.EndedAt,
+			StartedAt: e.exit.StartedAt, EndedAt: result.EndedAt, Steps: result.Steps,
 		},
 		queue.Requeue{
 			Delay: next.Delay, Why: string(verdict.Outcome) + ": " + verdict.Reason,

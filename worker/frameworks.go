@@ -47,6 +47,17 @@ func (b *frameworkBooks) known(names []string) bool {
 	return all
 }
 
+// seen reports whether a framework sees a GPU here, as far as is known.
+func (b *frameworkBooks) seen(name, uuid string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.surveyed {
+		return true // nothing is known against it
+	}
+	sees, installed := b.sees[name]
+	return installed && (sees == nil || slices.Contains(sees, uuid))
+}
+
 // enter takes an interpreter's report. A framework that several have sees what one of them sees.
 func (b *frameworkBooks) enter(r frameworks.Report, blind bool) {
 	b.mu.Lock()

@@ -18,6 +18,8 @@ type note struct {
 	Measured  *job.Aggregate   `json:"measured,omitempty"` // before the last restart of the worker
 	LogOffset int64            `json:"log_offset,omitempty"`
 	Evidence  string           `json:"evidence,omitempty"` // of the fault for which it is being stopped
+
+	Steps map[int]*job.Aggregate `json:"steps,omitempty"` // of a pipeline, what each has shown so far
 }
 
 const noteVersion = 1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
+	"github.com/berthq/berth/runner"
 	"github.com/berthq/berth/telemetry"
 )
 
@@ -27,7 +28,9 @@ func (w *Worker) result(a *attempt, e end) job.Result {
 			r.GPUMonitoring = a.measuredNow()
 		}
 	}
+	r.Steps = a.stepResults(e, rec)
 	v := Judge(a.ending(e, r.GPUMonitoring))
+	v.Reason = inStep(r.Steps, v)
 	r.Outcome, r.Reason, r.Evidence = v.Outcome, v.Reason, v.Evidence
 	r.Warnings = append(a.warned(), e.exit.Warnings...)
 	r.Report = Report(rec.Requirements, r.GPUMonitoring, cardMemory(a.devices()), len(a.devices()), seconds,
@@ -40,6 +43,9 @@ func (a *attempt) ending(e end, seen *job.Aggregate) Ending {
 	a.mu.Lock()
 	fault := a.fault
 	a.mu.Unlock()
+	if e.exit.Refused != "" && e.startErr == nil {
+		e.startErr = &runner.StartError{Code: e.exit.Code, Reason: e.exit.Refused}
+	}
 	out := Ending{
 		Cause: e.exit.Cause, Exit: job.Exit{Code: e.exit.Code, Signal: e.exit.Signal}, StartErr: e.startErr,
 		GPUs: len(a.devices()), OOMKills: e.exit.OOMKills, GPUFault: fault, Tail: e.exit.Tail, CancelledBy: strings.TrimPrefix(e.exit.Why, "cancelled by "),

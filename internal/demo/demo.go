@@ -95,6 +95,7 @@ func (s *stage) show(ctx context.Context) error {
 		{"submit", "-f", "hello.yaml", "--follow", "-q"},
 		{"submit", "-f", "gpu.yaml", "--follow", "-q"},
 		{"submit", "-f", "array.yaml", "--follow", "-q"},
+		{"submit", "-f", "pipeline.yaml", "--follow", "-q"},
 		{"submit", "-f", "training.yaml", "--follow", "-v"},
 		{"berth", "results"},
 	}

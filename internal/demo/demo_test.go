@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		`NVML finds`, `(?m)^\$ berth up --gpu-source (nvml|sim:2x24Gi)$`, `(?m)^hello from .*, job 1$`, `GPU UUID: +GPU-`,
-		`(?m)^3\.6 task 6: 36$`, `(?m)^epoch 12/12  loss`, `job 4 training  succeeded`, `GPU \d .*mean \d+ %`,
+		`(?m)^3\.6 task 6: 36$`, `(?m)^epoch 12/12  loss`, `values, step 3 of 3 on GPU`, `job 5 training  succeeded`, `GPU \d .*mean \d+ %`,
 		`"state":"succeeded"`, `"output":\{"epochs":12,"loss":0.1145\}`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {

@@ -35,6 +35,8 @@ func Suite(t *testing.T, open func(t *testing.T, store string) runner.Runner) {
 		"Log": testLog, "LogCap": testLogCap, "LogLongLine": testLogLongLine, "LogPartial": testLogPartial,
 		"Adopt": testAdopt, "AdoptEnded": testAdoptEnded, "ShimKilled": testShimKilled, "ShimKilledUnseen": testShimKilledUnseen,
 		"ShimTerminated": testShimTerminated, "Locks": testLocks, "Note": testNote, "HostMemory": testHostMemory, "Rebooted": testRebooted,
+		"Steps": testSteps, "StepsFail": testStepsFail, "StepMissing": testStepMissing, "StepsResume": testStepsResume,
+		"StepsStop": testStepsStop, "StepsAdopt": testStepsAdopt, "StepsShimKilled": testStepsShimKilled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

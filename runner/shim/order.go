@@ -26,6 +26,7 @@ const (
 	ControlFile = "control"
 	LogFile     = "shim.log"
 	ExitFile    = "exit.json"
+	StepsFile   = "steps.json"
 	JobDir      = "job"
 )
 
@@ -46,6 +47,9 @@ type Order struct {
 	Env     []string `json:"env"`
 	Dir     string   `json:"dir"`
 	Legacy  []string `json:"legacy,omitempty"` // v1 cgroups that limit the run
+
+	Steps []Step `json:"steps,omitempty"` // of a pipeline, instead of Command
+	First int    `json:"first,omitempty"` // the step to begin with
 
 	StopSignal       int           `json:"stop_signal"`
 	Grace            time.Duration `json:"grace"`
@@ -94,6 +98,9 @@ type Exit struct {
 	LogDropped   int64         `json:"log_dropped,omitempty"`
 	Warnings     []string      `json:"warnings,omitempty"`
 	Survivors    []int         `json:"survivors,omitempty"` // processes that would not die
+
+	Steps   []StepState `json:"steps,omitempty"`
+	Refused string      `json:"refused,omitempty"` // why a later step could not be started
 }
 
 // The causes a shim gives by itself; others come with a stop command.

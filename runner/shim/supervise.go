@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -30,6 +31,9 @@ type supervisor struct {
 	commands <-chan string
 	ended    chan syscall.WaitStatus // of the command; once
 	reaped   chan struct{}           // closed when no child is left
+
+	pipe    pipeline
+	writers [2]*os.File // what the next command writes to; nil when there will be none
 
 	pipes  [2]*os.File
 	caught sync.WaitGroup
@@ -79,34 +83,25 @@ func (s *supervisor) retire() error {
 	return os.RemoveAll(dir)
 }
 
-// start starts the command.
+// start starts the command, or the first step.
 func (s *supervisor) start() error {
 	s.log.SetCap(s.order.LogCap)
-	out, outW, err := os.Pipe()
-	if err != nil {
-		return err
+	s.pipe = newPipeline(s.order)
+	for i := range s.pipes {
+		var err error
+		if s.pipes[i], s.writers[i], err = os.Pipe(); err != nil {
+			return err
+		}
 	}
-	defer outW.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer errW.Close()
-	s.pipes = [2]*os.File{out, errR}
-
 	// A worker that was frozen on its way here gives an order that has no right behind it any more.
 	if late := s.order.Deadline; late > 0 && proc.Boottime() >= late {
 		return refusal{0, "the worker's session was over before the run could begin"}
 	}
-	startedAt := time.Now()
-	pid, err := launch(s.order, s.tree.group, outW, errW)
-	if err != nil {
+	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid())}
+	if err := s.begin(); err != nil {
 		return err
 	}
-	go s.reap(pid)
-	now := proc.Boottime()
-	s.plan = newPlan(s.order, now)
-	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid()), Job: process(pid), StartedAt: startedAt, StartedBoot: now}
+	s.plan = newPlan(s.order, s.state.StartedBoot)
 	for i, stream := range []spool.Stream{spool.Stdout, spool.Stderr} {
 		c := &catcher{stream: stream, pipe: s.pipes[i], log: s.log}
 		s.caught.Go(c.run)
@@ -117,18 +112,24 @@ func (s *supervisor) start() error {
 // settle does what has to be done and need not hold up the start.
 func (s *supervisor) settle() error {
 	retitle(s.order.ID + " " + s.order.Folder)
-	s.order.Env = nil
-	if err := writeJSON(StateFile, s.state); err != nil {
+	if !s.pipe.more() {
+		s.order.Env = nil
+	}
+	if err := errors.Join(writeJSON(StateFile, s.state), s.pipe.write()); err != nil {
 		return fmt.Errorf("the run's state could not be written: %w", err)
 	}
-	// Where memory runs out, the run goes before the services of the machine. Its children inherit it.
-	_ = os.WriteFile("/proc/"+strconv.Itoa(s.state.Job.PID)+"/oom_score_adj", []byte("500"), 0)
+	yieldMemory(s.state.Job.PID)
 	words, err := os.OpenFile(LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer words.Close()
 	return os.NewSyscallError("dup3", syscall.Dup3(int(words.Fd()), 2, 0))
+}
+
+// yieldMemory: where memory runs out, the run goes before the services of the machine. Its children inherit it.
+func yieldMemory(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0) // not every kernel lets us
 }
 
 func process(pid int) Process {
@@ -140,17 +141,22 @@ func process(pid int) Process {
 }
 
 // reap waits for the command and, as subreaper, for every orphan of the run. No child left means no descendant left.
-func (s *supervisor) reap(command int) {
-	defer close(s.reaped)
+// With more it ends with a command that ended well: whoever starts the next one starts the next reap, so that nobody
+// waits for a child whose number is not known yet.
+func (s *supervisor) reap(command int, more bool) {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
+			close(s.reaped)
 			return
 		case pid == command:
 			s.ended <- status
+			if more && succeeded(status) {
+				return
+			}
 		}
 	}
 }
@@ -167,8 +173,7 @@ func (s *supervisor) supervise() error {
 		case sig := <-s.signals:
 			s.told(sig)
 		case status := <-s.ended:
-			s.status = &status
-			s.plan.commandEnded(proc.Boottime())
+			s.commandOver(status)
 		case <-reaped:
 			gone, reaped = true, nil
 			s.commandStatus()
@@ -185,7 +190,7 @@ func (s *supervisor) supervise() error {
 func (s *supervisor) commandStatus() {
 	select {
 	case status := <-s.ended:
-		s.status = &status
+		s.commandOver(status)
 	default:
 	}
 }
@@ -268,11 +273,12 @@ func (s *supervisor) warn(text string) {
 // finish drains the logs, reads the counters, and writes exit.json: the last thing a shim does.
 func (s *supervisor) finish(survivors []proc.Stat) error {
 	elapsed := proc.Boottime() - s.state.StartedBoot
+	s.closeWriters()
 	s.drainLogs()
 	s.lastWords()
 	exit := Exit{
 		Cause: s.plan.cause, Why: s.plan.why, StartedAt: s.state.StartedAt, Elapsed: elapsed,
-		Survivors: pids(survivors),
+		Survivors: pids(survivors), Steps: s.pipe.states, Refused: s.pipe.refused,
 	}
 	exit.Code, exit.Signal = decode(s.status)
 	s.count(&exit)

@@ -117,7 +117,17 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 	cell := stateCell(s.JobView)
 	fmt.Fprintf(g.Out(), "%s %s  %s\n", term.Paint(screen.Bold, "job "+s.Ref.String()), screen.Safe(s.Name), term.Paint(cell.Color, cell.Text))
 	row("why", whyText(s.JobView))
-	row("command", screen.Fit(strings.Join(s.Spec.Command, " "), max(term.Width-labelWidth-1, 0)))
+	fit := func(text string) string { return screen.Fit(text, max(term.Width-labelWidth-1, 0)) }
+	if len(s.Spec.Steps) == 0 {
+		row("command", fit(s.Spec.CommandLine()))
+	}
+	for i, line := range stepLines(s) {
+		label := ""
+		if i == 0 {
+			label = "steps"
+		}
+		row(label, fit(line))
+	}
 	row("tasks", tasksText(s.JobView))
 	row("in", s.Spec.Workdir)
 	row("project", s.Project)
@@ -150,6 +160,33 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 	in := follow.Input(ctx, q, *s.result)
 	in.Untitled = true
 	return report.Write(g.Out(), term, in)
+}
+
+// stepLines are a pipeline's steps, with how they ended as far as that is known.
+func stepLines(s shown) []string {
+	var lines []string
+	for i, step := range s.Spec.Steps {
+		text := fmt.Sprintf("%d %s", i+1, s.Spec.StepName(i))
+		if s.result != nil && i < len(s.result.Steps) {
+			text += ": " + stepEnd(s.result.Steps[i], s.result.Attempt)
+		}
+		lines = append(lines, text+"  "+strings.Join(step.Command, " "))
+	}
+	return lines
+}
+
+func stepEnd(r job.StepResult, attempt int) string {
+	switch {
+	case r.StartedAt == nil:
+		return "did not run"
+	case r.Exit == nil:
+		return "nobody saw it end"
+	}
+	text := fmt.Sprintf("exit %d after %s", r.Exit.Code, screen.Span(screen.Seconds(r.RunSeconds)))
+	if r.Attempt != attempt {
+		text += fmt.Sprintf(" in attempt %d", r.Attempt)
+	}
+	return text
 }
 
 // tasksText is how far a group has come.

@@ -3,7 +3,6 @@ package operator
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berthq/berth/internal/cli/report"
@@ -57,8 +56,8 @@ func nameOf(v queue.JobView) string {
 	if v.Name != "" {
 		return v.Name
 	}
-	if v.Job != nil && len(v.Job.Spec.Command) > 0 {
-		return strings.Join(v.Job.Spec.Command, " ")
+	if v.Job != nil {
+		return dash(v.Job.Spec.CommandLine())
 	}
 	return "-"
 }

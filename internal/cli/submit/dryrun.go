@@ -103,7 +103,12 @@ func showJob(g *cli.Globals, p prepared) error {
 	if s.Name != "" {
 		row("name", screen.Safe(s.Name))
 	}
-	row("command", screen.Safe(commandLine(s.Command)))
+	if len(s.Steps) == 0 {
+		row("command", screen.Safe(commandLine(s.Command)))
+	}
+	for i, step := range s.Steps {
+		row("step "+s.StepName(i), screen.Safe(commandLine(step.Command)))
+	}
 	row("in", screen.Safe(s.Workdir))
 	row("project", s.Project)
 	row("priority", fmt.Sprint(s.EffectivePriority()))
