@@ -67,6 +67,7 @@ type house struct {
 	pipe   string // where jobs say that they have started
 	starts chan start
 	dir    string
+	worker string // the program that work starts
 }
 
 // start is what a job says of itself.
@@ -83,7 +84,7 @@ func newHouse(t *testing.T) *house {
 	if program == "" {
 		t.Skip("NOT RUN: no gcc")
 	}
-	h := &house{t: t, broker: natstest.New(t), dir: t.TempDir(), starts: make(chan start, 256)}
+	h := &house{t: t, broker: natstest.New(t), dir: t.TempDir(), starts: make(chan start, 256), worker: program}
 	nc := h.broker.Connect()
 	var err error
 	if h.js, err = jetstream.New(nc); err != nil {
@@ -306,7 +307,7 @@ func (h *house) work(name string, f *fake, args ...string) *daemon {
 func (h *house) workIn(name, store string, env []string, args ...string) *daemon {
 	h.t.Helper()
 	all := append([]string{"--name", name, "--store", store, "--server", h.broker.URL(), "--settle", "300ms"}, args...)
-	d := &daemon{t: h.t, cmd: exec.Command(program, all...), done: make(chan struct{}), more: make(chan struct{})}
+	d := &daemon{t: h.t, cmd: exec.Command(h.worker, all...), done: make(chan struct{}), more: make(chan struct{})}
 	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir, "BERTH_WORKER_PYTHON=none"}, env...)
 	d.cmd.Dir = h.dir
 	out, err := d.cmd.StderrPipe()
