@@ -47,7 +47,10 @@ type Spec struct {
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	Idle       *Idle       `json:"idle,omitempty"`
 	Telemetry  *Telemetry  `json:"telemetry,omitempty"`
-	Group      *Group      `json:"group,omitempty"`
+
+	FailReasons []FailReason `json:"fail_reasons,omitempty"` // what the job's own output says of its end
+
+	Group *Group `json:"group,omitempty"`
 
 	IdempotencyKey string   `json:"idempotency_key,omitempty"`
 	Notify         []string `json:"notify,omitempty"`
@@ -118,6 +121,14 @@ type Backoff struct {
 	Initial Duration `json:"initial,omitempty"`
 	Max     Duration `json:"max,omitempty"`
 	Factor  float64  `json:"factor,omitempty"`
+}
+
+// FailReason says what a line of the job's output means when it does not end well. The first that matches wins, also
+// over what Berth itself would have read.
+type FailReason struct {
+	Match   string  `json:"match,omitempty"`   // a regular expression (RE2), on one line
+	Outcome Outcome `json:"outcome,omitempty"` // failed (the default), oom_gpu, oom_host or timeout
+	Reason  string  `json:"reason,omitempty"`
 }
 
 // Checkpoint asks for a signal ahead of the end.

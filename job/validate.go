@@ -51,6 +51,7 @@ func check(s Spec) problems {
 	s.checkEnv(&ps)
 	s.checkTimes(&ps)
 	s.checkRetry(&ps)
+	s.checkFailReasons(&ps)
 	s.checkSize(&ps)
 	return ps
 }

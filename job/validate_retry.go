@@ -1,6 +1,7 @@
 package job
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,5 +54,32 @@ func checkRule(ps *problems, path, rule string) {
 	}
 	if !slices.Contains(retryable, rule) {
 		ps.add(path, "%s: want one of %s or exit:N%s", quoted(rule), strings.Join(retryable, ", "), didYouMean(rule, retryable))
+	}
+}
+
+// The limits of a job's own rules: they are tried on every line of 64 KiB.
+const (
+	maxFailReasons = 32
+	maxMatchLength = 500
+)
+
+func (s Spec) checkFailReasons(ps *problems) {
+	if len(s.FailReasons) > maxFailReasons {
+		ps.add("fail_reasons", "has %d rules, at most %d are allowed", len(s.FailReasons), maxFailReasons)
+	}
+	for i, rule := range s.FailReasons {
+		at := indexed("fail_reasons", i)
+		switch _, err := regexp.Compile(rule.Match); {
+		case rule.Match == "":
+			ps.add(at+".match", "is missing: want a regular expression such as \"lost the licence server\"")
+		case len(rule.Match) > maxMatchLength:
+			ps.add(at+".match", "is %d bytes long, at most %d are allowed", len(rule.Match), maxMatchLength)
+		case err != nil:
+			ps.add(at+".match", "is no regular expression: %s", err)
+		}
+		if rule.Reason != "" {
+			checkText(ps, at+".reason", rule.Reason, MaxNameLength)
+		}
+		checkChoice(ps, at+".outcome", string(rule.Outcome), retryable)
 	}
 }

@@ -44,6 +44,9 @@ func TestValidateRefuses(t *testing.T) {
 		"`secrets` is not supported yet by this version": {Secrets: []string{"X"}},
 		"`preemptible` is not supported yet":             {Preemptible: true},
 		"steps: and command are both given":              {Steps: []job.Step{{Command: job.Command{"x"}}}},
+		"fail_reasons[0].match: is no regular":           {FailReasons: []job.FailReason{{Match: "("}}},
+		"fail_reasons[0].match: is missing":              {FailReasons: []job.FailReason{{Reason: "x"}}},
+		"want one of failed, timeout, oom_gpu, oom_host": {FailReasons: []job.FailReason{{Match: "x", Outcome: "gpu_fault"}}},
 		"the limit is 256 KiB":                           {Env: map[string]*string{"BIG": ptr(strings.Repeat("x", 300<<10))}},
 	} {
 		s.Command = job.Command{"true"}

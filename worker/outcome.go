@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/berthq/berth/job"
@@ -32,6 +31,10 @@ type Ending struct {
 	Tail []byte
 	// CancelledBy says who asked, for the reason.
 	CancelledBy string
+	// Why is what ended the run, in the shim's words.
+	Why string
+	// Rules are the job's own: they win over what we read.
+	Rules []job.FailReason
 }
 
 // Verdict is the outcome of an attempt with the reason in words and the line, counter or fault it rests on.
@@ -41,8 +44,8 @@ type Verdict struct {
 	Evidence string
 }
 
-// Judge decides what an ending means. What Berth did itself comes first, then success, then evidence from strongest
-// to weakest: a hardware fault, the kernel's counter, what the frameworks print, the bare signal or code. A code of
+// Judge decides what an ending means. What Berth did itself comes first, then success, then the job's own rules, then
+// evidence from strongest to weakest: a hardware fault, the kernel's counter, what the frameworks print, the bare signal or code. A code of
 // 137 alone proves nothing: people, container engines and evictions send SIGKILL too.
 func Judge(e Ending) Verdict {
 	if v, ours := ownAction(e); ours {
@@ -53,6 +56,9 @@ func Judge(e Ending) Verdict {
 	}
 	if e.Exit.Code == 0 && e.Exit.Signal == "" {
 		return Verdict{Outcome: job.OutcomeSucceeded}
+	}
+	if v, ok := fromRules(e); ok {
+		return v
 	}
 	if e.GPUFault != "" {
 		return Verdict{job.OutcomeGPUFault, "a GPU of the run failed", e.GPUFault}
@@ -70,7 +76,7 @@ func Judge(e Ending) Verdict {
 func ownAction(e Ending) (Verdict, bool) {
 	switch e.Cause {
 	case runner.Timeout:
-		return Verdict{job.OutcomeTimeout, "ran into its time limit", ""}, true
+		return Verdict{job.OutcomeTimeout, "ran into its time limit", e.Why}, true
 	case runner.Cancelled:
 		reason := "cancelled"
 		if e.CancelledBy != "" {
@@ -93,51 +99,10 @@ func ownAction(e Ending) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// sign is a line a framework prints when it dies of something we can name.
-type sign struct {
-	outcome job.Outcome
-	reason  string
-	gpuOnly bool // means something only on a run that held a GPU
-	pattern *regexp.Regexp
-}
-
-// signs are looked for in the tail, first match wins: hardware, GPU memory, other CUDA errors, host memory, the rest.
-var signs = []sign{
-	{job.OutcomeGPUFault, "a GPU of the run failed (uncorrectable ECC error)", true,
-		regexp.MustCompile(`(?i)uncorrectable ECC error encountered|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable`)},
-	{job.OutcomeGPUFault, "a GPU of the run was lost", true,
-		regexp.MustCompile(`GPU is lost|GPU has fallen off the bus|CUDA_ERROR_DEVICE_UNAVAILABLE|cudaErrorDevicesUnavailable|CUDA-capable device\(s\) is/are busy or unavailable`)},
-
-	{job.OutcomeOOMGPU, "the GPU's memory was full", true, regexp.MustCompile(
-		`CUDA out of memory|torch(\.cuda)?\.OutOfMemoryError|(CUDA|HIP) (runtime )?error:? (\(?2\)?:? ?)?out of memory|HIP out of memory` +
-			`|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc(Async|Managed|Host)? failed: out of memory` +
-			`|RESOURCE_EXHAUSTED: Out of memory|OOM when allocating|CU(BLAS|DNN|SOLVER|SPARSE|FFT)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED` +
-			`|cupy\S*\.OutOfMemoryError|Cuda failure (2 )?'out of memory'|CL_MEM_OBJECT_ALLOCATION_FAILURE|MEM_OBJECT_ALLOCATION_FAILURE` +
-			`|No available memory for the cache blocks|less than desired GPU memory utilization|thrust::.*bad_alloc.*cudaError`)},
-
-	{job.OutcomeFailed, "the program reached outside its GPU memory", true,
-		regexp.MustCompile(`illegal memory access|CUDA_ERROR_ILLEGAL_ADDRESS|misaligned address`)},
-	{job.OutcomeFailed, "an assertion failed on the GPU", true, regexp.MustCompile(`device-side assert`)},
-	{job.OutcomeFailed, "a GPU kernel failed", true, regexp.MustCompile(`unspecified launch failure|CUDA_ERROR_LAUNCH_FAILED|no kernel image is available`)},
-	{job.OutcomeFailed, "the program saw no GPU", false,
-		regexp.MustCompile(`no CUDA-capable device is detected|CUDA_ERROR_NO_DEVICE|Found no NVIDIA driver on your system|No CUDA GPUs are available`)},
-	{job.OutcomeFailed, "the processes of the run lost touch with one another (NCCL)", true,
-		regexp.MustCompile(`(?i)NCCL.*(timeout|timed out)|ncclSystemError|ncclRemoteError|ncclInternalError|Watchdog caught collective operation timeout`)},
-
-	{job.OutcomeOOMHost, "the machine's memory was full", false, regexp.MustCompile(
-		`DefaultCPUAllocator: (can't|not enough)|std::bad_alloc|^MemoryError\b|_ArrayMemoryError|Unable to allocate [0-9.]+ [KMGT]iB for an array` +
-			`|DataLoader worker \(pid[^)]*\) is killed by signal: Killed|java\.lang\.OutOfMemoryError|Cannot allocate memory|fatal error: runtime: out of memory`)},
-
-	{job.OutcomeFailed, "the disk was full", false, regexp.MustCompile(`No space left on device|Disk quota exceeded`)},
-	{job.OutcomeFailed, "a Python module is missing", false, regexp.MustCompile(`ModuleNotFoundError: No module named|ImportError: `)},
-	{job.OutcomeFailed, "a shared library is missing", false, regexp.MustCompile(`error while loading shared libraries|cannot open shared object file`)},
-	{job.OutcomeFailed, "shared memory ran out (/dev/shm)", false, regexp.MustCompile(`insufficient shared memory \(shm\)|unable to (open|write to) (shared memory object|file) </torch_`)},
-}
-
 // fromTail looks for the first sign, in the order of signs; the evidence is the last line that shows it, since the
 // last is what ended the run.
 func fromTail(e Ending) (Verdict, bool) {
-	lines := bytes.FieldsFunc(e.Tail, func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := tailLines(e.Tail)
 	for _, s := range signs {
 		if s.gpuOnly && e.GPUs == 0 {
 			continue
@@ -160,6 +125,21 @@ func strengthen(s sign, e Ending) string {
 	return ""
 }
 
+func tailLines(tail []byte) [][]byte {
+	return bytes.FieldsFunc(tail, func(r rune) bool { return r == '\n' || r == '\r' })
+}
+
+// lastLine is the last line that says anything.
+func lastLine(tail []byte) string {
+	lines := tailLines(tail)
+	for i := len(lines) - 1; i >= 0; i-- {
+		if line := evidenceLine(lines[i]); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
 const maxEvidence = 400 // bytes; the whole line is in the log
 
 func evidenceLine(line []byte) string {
@@ -170,8 +150,12 @@ func evidenceLine(line []byte) string {
 	return s
 }
 
+// fromExit names the bare signal or code; the evidence is the program's last word, where the card had none.
 func fromExit(e Ending) Verdict {
 	v := Verdict{Outcome: job.OutcomeFailed, Evidence: e.GPUAppFault}
+	if v.Evidence == "" {
+		v.Evidence = lastLine(e.Tail)
+	}
 	switch {
 	case e.Exit.Signal == "SIGKILL":
 		v.Reason = "killed from outside (SIGKILL); Berth did not, and the run's memory counter shows no out-of-memory"

@@ -49,6 +49,7 @@ func (a *attempt) ending(e end, seen *job.Aggregate) Ending {
 	out := Ending{
 		Cause: e.exit.Cause, Exit: job.Exit{Code: e.exit.Code, Signal: e.exit.Signal}, StartErr: e.startErr,
 		GPUs: len(a.devices()), OOMKills: e.exit.OOMKills, GPUFault: fault, Tail: e.exit.Tail, CancelledBy: strings.TrimPrefix(e.exit.Why, "cancelled by "),
+		Why: e.exit.Why, Rules: a.spec().FailReasons,
 	}
 	if a.meter != nil {
 		for _, f := range a.meter.Faults() {
