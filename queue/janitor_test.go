@@ -3,81 +3,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berthq/berth/job"
 )
-
-// Lane messages, lanes and consumers are deleted at random while jobs are submitted and run; the janitor puts back what
-// is missing, and every job runs once.
-func TestJanitorRepairsTheLanes(t *testing.T) {
-	t.Parallel()
-	b := setup(t, quick())
-	b.background(b.q.RunClerk)
-	b.background(func(ctx context.Context) error { return b.q.RunJanitor(ctx, "test", time.Second) })
-	lanes, err := b.q.js.Stream(b.ctx, StreamLanes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	array := newJob("array")
-	array.Tasks = &job.Tasks{Indexes: "1-40", Count: 40}
-	group := b.submit(array)
-	var refs []Ref
-	deleted := 0
-	for i := range 120 {
-		j, lane := b.lane(4096+1024*int64(i%4), 50)
-		refs = append(refs, b.submit(j))
-		if i%10 != 9 {
-			continue
-		}
-		for range 4 { // before any worker comes, so that what is deleted was waiting
-			info, err := lanes.Info(b.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			first, last := info.State.FirstSeq, info.State.LastSeq
-			if last > first && lanes.DeleteMsg(b.ctx, first+rand.Uint64N(last-first)) == nil {
-				deleted++
-			}
-		}
-		switch i % 30 {
-		case 9:
-			_ = b.q.js.DeleteConsumer(b.ctx, StreamLanes, laneConsumer(lane)) // it may have gone the last time
-		case 19:
-			_ = b.q.deleteKey(b.ctx, BucketShapes, laneKey(lane), b.rev(BucketShapes, laneKey(lane)))
-		}
-	}
-	if deleted == 0 {
-		t.Fatal("nothing was deleted: this shows nothing")
-	}
-	q := b.open()
-	for range 4 {
-		b.background(b.machineOn(q, "m").workOff)
-	}
-	for _, ref := range refs {
-		if r := b.wait(ref); r.State != job.Succeeded || r.Attempt != 1 {
-			t.Errorf("%s ended %s after %d attempts", ref, r.State, r.Attempt)
-		}
-	}
-	if r := b.wait(group); r.State != job.Succeeded || r.Reason != "40 succeeded" {
-		t.Errorf("the group: %s, %q", r.State, r.Reason)
-	}
-	if state, err := b.q.streamState(b.ctx, StreamResults, ""); err != nil || state.Msgs != 120+41 {
-		t.Errorf("%d results, want %d (%v)", state.Msgs, 120+41, err)
-	}
-}
-
-func (b *bundle) rev(bucket, key string) uint64 {
-	b.t.Helper()
-	s, err := b.q.getLast(b.ctx, "KV_"+bucket, "$KV."+bucket+"."+key, true)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s.Seq
-}
 
 // A result that a crash left in the record is published, also when no message is left to bring anybody to it.
 func TestJanitorPublishesLeftResults(t *testing.T) {

@@ -33,6 +33,7 @@ type plan struct {
 
 	cause, why string
 	ending     bool
+	late       bool // the session's deadline has passed while it was ending
 	asked      bool
 	askAt      time.Duration
 	killAt     time.Duration
@@ -118,17 +119,20 @@ func (p *plan) next(now time.Duration) step {
 	return wait
 }
 
-// expire begins the end when the time limit or the session is over, whichever came first.
+// expire begins the end when the time limit or the session is over, whichever came first. An end that is under way is
+// hastened by the end of the session: neither a patient stop nor what the command left behind may outlive the right to run.
 func (p *plan) expire(now time.Duration) {
-	if p.ending {
-		return
-	}
 	byLimit := p.limit > 0 && now >= p.limit
 	byDeadline := p.deadline > 0 && now >= p.deadline
 	switch {
+	case p.ending && byDeadline && !p.late:
+		p.late = true
+		p.stop(now, CauseSessionLost, "", p.endGrace)
+	case p.ending:
 	case byLimit && (!byDeadline || p.limit <= p.deadline):
 		p.stop(now, CauseTimeout, "the time limit of "+p.limitText+" is over", p.grace)
 	case byDeadline:
+		p.late = true
 		p.stop(now, CauseSessionLost, "the worker did not renew its session in time", p.endGrace)
 	}
 }
@@ -157,9 +161,11 @@ func (p *plan) due() time.Duration {
 	if !p.signalled {
 		sooner(p.checkpointAt())
 	}
+	if !p.late {
+		sooner(p.deadline)
+	}
 	if !p.ending {
 		sooner(p.limit)
-		sooner(p.deadline)
 		return due
 	}
 	if !p.asked {

@@ -93,6 +93,18 @@ func TestPlan(t *testing.T) {
 			map[time.Duration]string{10 * sec: "checkpoint", 11*sec + linger: "ask", 41*sec + linger: "kill", 71*sec + linger: "abandon"}, "preempted"},
 		{"stopped after the command ended", Order{Grace: 30 * sec}, events{10 * sec: over, 10*sec + linger/2: stop("cancelled", 0)},
 			map[time.Duration]string{10*sec + linger/2: "kill", 10*sec + linger/2 + giveUp: "abandon"}, ""},
+		{"session over during a patient stop", Order{Grace: 60 * sec, SessionGrace: 5 * sec, Deadline: t0 + 20*sec},
+			events{10 * sec: stop("cancelled", 60*sec)},
+			map[time.Duration]string{10 * sec: "ask", 25 * sec: "kill", 55 * sec: "abandon"}, "cancelled"},
+		{"session over before the checkpoint is through", Order{
+			Grace: 60 * sec, SessionGrace: 5 * sec, Deadline: t0 + 20*sec, CheckpointSignal: 10, CheckpointBefore: 30 * sec,
+		}, events{10 * sec: stop("drained", 60*sec)},
+			map[time.Duration]string{10 * sec: "checkpoint", 20 * sec: "ask", 25 * sec: "kill", 55 * sec: "abandon"}, "drained"},
+		{"session over with what the command left behind", Order{Grace: 30 * sec, SessionGrace: sec / 10, Deadline: t0 + 11*sec},
+			events{10 * sec: over},
+			map[time.Duration]string{10*sec + linger: "ask", 11*sec + sec/10: "kill", 41*sec + sec/10: "abandon"}, ""},
+		{"session over at the time limit", Order{Grace: 60 * sec, SessionGrace: 5 * sec, TimeLimit: 20 * sec, Deadline: t0 + 20*sec}, nil,
+			map[time.Duration]string{20 * sec: "ask", 25 * sec: "kill", 55 * sec: "abandon"}, "timeout"},
 		{"no session asked for", Order{Grace: sec}, events{10 * sec: extend(20 * sec)}, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
