@@ -44,7 +44,9 @@ func TestParseWholeSpec(t *testing.T) {
 		Priority: ptr(70), TimeLimit: job.Duration(12 * time.Hour),
 		Retry: &job.Retry{Retries: 2, Backoff: &job.Backoff{Initial: job.Duration(30 * time.Second), Max: job.Duration(10 * time.Minute), Factor: 2},
 			On: []string{"failed", "oom_gpu"}, NeverOn: []string{"exit:2"}},
-		Telemetry: &job.Telemetry{Interval: job.Duration(time.Second), Series: "summary"}, IdempotencyKey: "k-1",
+		Checkpoint: &job.Checkpoint{Signal: "USR2", Before: job.Duration(2 * time.Minute)},
+		Stop:       &job.Stop{Signal: "SIGINT", Grace: job.Duration(90 * time.Second)},
+		Telemetry:  &job.Telemetry{Interval: job.Duration(time.Second), Series: "summary"}, IdempotencyKey: "k-1",
 	}, {
 		Command: job.Command{"bash", "-lc", "echo hello | wc -c"}, Array: "1-150%8",
 	}}

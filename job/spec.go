@@ -45,6 +45,7 @@ type Spec struct {
 
 	Retry      *Retry      `json:"retry,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	Stop       *Stop       `json:"stop,omitempty"`
 	Idle       *Idle       `json:"idle,omitempty"`
 	Telemetry  *Telemetry  `json:"telemetry,omitempty"`
 
@@ -131,10 +132,17 @@ type FailReason struct {
 	Reason  string  `json:"reason,omitempty"`
 }
 
-// Checkpoint asks for a signal ahead of the end.
+// Checkpoint asks for a signal ahead of the stop signal, when the time limit or a drain ends the run: time to save what
+// BERTH_CHECKPOINT_DIR keeps for the next attempt.
 type Checkpoint struct {
-	Signal string   `json:"signal,omitempty"`
-	Before Duration `json:"before,omitempty"`
+	Signal string   `json:"signal,omitempty"` // default SIGUSR1
+	Before Duration `json:"before,omitempty"` // how long ahead; default 60 s
+}
+
+// Stop says how the run is asked to end, whatever the reason.
+type Stop struct {
+	Signal string   `json:"signal,omitempty"` // to every process of the run; default SIGTERM
+	Grace  Duration `json:"grace,omitempty"`  // from that signal to the kill; default the worker's, 30 s
 }
 
 // Idle says what happens to a job whose GPUs do nothing.

@@ -12,7 +12,6 @@ var unbuilt = []string{
 	"preemptible",
 	"depends_on",
 	"same_gpu_as",
-	"checkpoint",
 	"idle",
 	"notify",
 }

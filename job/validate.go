@@ -52,6 +52,7 @@ func check(s Spec) problems {
 	s.checkTimes(&ps)
 	s.checkRetry(&ps)
 	s.checkFailReasons(&ps)
+	s.checkStop(&ps)
 	s.checkSize(&ps)
 	return ps
 }

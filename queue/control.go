@@ -36,6 +36,8 @@ type controlRequest struct {
 	OnlyFailed bool `json:"only_failed,omitempty"` // of the verb retry
 
 	Lease *leaseWish `json:"lease,omitempty"` // of the verb lease
+
+	Patience job.Duration `json:"patience,omitempty"` // of the verb drain; 0: the machine's own
 }
 
 // controlAnswer is what comes back.
@@ -57,7 +59,8 @@ var ErrBadRequest = errors.New("the request makes no sense")
 // MachineControl is what a worker does when its own machine is meant.
 type MachineControl struct {
 	Machine string
-	Drain   func(by, reason string) // take no more, finish what runs
+	// Drain takes no more and finishes what runs; what still runs after patience is stopped, 0: the machine's own.
+	Drain   func(by, reason string, patience time.Duration)
 	Undrain func(by string)
 
 	// Both answer with the GPU's UUID. Wrap ErrNotFound for one that the machine does not have.
@@ -127,7 +130,7 @@ func (q *Queue) serve(ctx context.Context, m *nats.Msg, own MachineControl) cont
 	switch verb {
 	case verbDrain:
 		if own.Drain != nil {
-			own.Drain(user, r.Reason)
+			own.Drain(user, r.Reason, time.Duration(r.Patience))
 		}
 		q.noteDeed(ctx, Event{Kind: verb, By: user, Machine: own.Machine, Text: r.Reason})
 		return controlAnswer{}
@@ -260,9 +263,10 @@ func (q *Queue) projectOf(ctx context.Context, ref Ref) (string, error) {
 	return project, nil
 }
 
-// Drain asks a machine to take no more jobs and to finish what runs; Undrain ends that.
-func (q *Queue) Drain(ctx context.Context, machine, by, reason string) error {
-	return q.askMachine(ctx, verbDrain, machine, by, controlRequest{Reason: reason})
+// Drain asks a machine to take no more jobs and to finish what runs; Undrain ends that. What still runs after patience is
+// stopped and goes back to the queue free of charge; with 0 the machine's own setting counts, which is to wait.
+func (q *Queue) Drain(ctx context.Context, machine, by, reason string, patience time.Duration) error {
+	return q.askMachine(ctx, verbDrain, machine, by, controlRequest{Reason: reason, Patience: job.Duration(patience)})
 }
 
 // Undrain lets a drained machine take jobs again.

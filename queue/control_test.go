@@ -189,21 +189,23 @@ func TestDrainReachesItsMachine(t *testing.T) {
 		b.background(func(ctx context.Context) error {
 			return q.ServeControl(ctx, MachineControl{
 				Machine: name,
-				Drain:   func(by, reason string) { drained <- name + " " + by + " " + reason },
+				Drain: func(by, reason string, patience time.Duration) {
+					drained <- name + " " + by + " " + reason + " " + patience.String()
+				},
 				Undrain: func(by string) { drained <- name + " back by " + by },
 			})
 		})
 	}
-	eventually(t, "b answers", func() bool { return b.q.Drain(b.ctx, "b.lab", "ada", "new disk") == nil })
+	eventually(t, "b answers", func() bool { return b.q.Drain(b.ctx, "b.lab", "ada", "new disk", time.Minute) == nil })
 	if err := b.q.Undrain(b.ctx, "b.lab", "ada"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"b.lab ada new disk", "b.lab back by ada"} {
+	for _, want := range []string{"b.lab ada new disk 1m0s", "b.lab back by ada"} {
 		if got := <-drained; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if err := b.q.Drain(b.ctx, "c.lab", "ada", ""); err == nil {
+	if err := b.q.Drain(b.ctx, "c.lab", "ada", "", 0); err == nil {
 		t.Error("a machine that is not there was drained")
 	}
 }

@@ -133,12 +133,36 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	}
 	return runner.Run{
 		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Env: runner.Environment(j.Spec, a.devices(), ids), Dir: j.Spec.Workdir,
-		ExtraFiles: a.alloc.LockFiles, Grace: w.cfg.Grace, SessionGrace: w.sessionGrace(),
-		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: j.Spec.Checkpoint,
+		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
+		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
 		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs},
 		Note:   a.note().encode(),
 	}, nil
+}
+
+// stopSignal is the one the job wishes for; "" leaves it to the runner.
+func stopSignal(s job.Spec) string {
+	if s.Stop == nil {
+		return ""
+	}
+	return s.Stop.Signal
+}
+
+// grace is the job's, or this worker's.
+func (w *Worker) grace(s job.Spec) time.Duration {
+	if s.Stop != nil && s.Stop.Grace > 0 {
+		return time.Duration(s.Stop.Grace)
+	}
+	return w.cfg.Grace
+}
+
+func checkpointOf(s job.Spec) *job.Checkpoint {
+	if s.Checkpoint == nil {
+		return nil
+	}
+	c := s.Checkpoint.Effective()
+	return &c
 }
 
 // sessionGrace keeps stop and kill of a run whose session is over inside the quarter of claim_ttl that is left then.

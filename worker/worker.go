@@ -35,6 +35,8 @@ type Worker struct {
 
 	current    atomic.Pointer[queue.Session]
 	draining   atomic.Bool
+	drainMu    sync.Mutex
+	drainEnd   *time.Timer // of a drain that somebody asked for; nil: it takes as long as it takes
 	runs       runBooks
 	dirt       dirtBooks
 	sick       sickBooks
@@ -78,6 +80,7 @@ func (w *Worker) Run(claimCtx, workCtx context.Context) error {
 	w.background = background
 	w.stopRuns, w.endRuns = context.WithCancel(workCtx)
 	defer w.endRuns()
+	defer w.endDrainAfter(0)
 	services := w.serveOthers(background)
 	err := w.life(claimCtx)
 	end()

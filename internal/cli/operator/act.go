@@ -100,30 +100,6 @@ func newWait(g *cli.Globals) *cobra.Command {
 	}
 }
 
-func newDrain(g *cli.Globals) *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use:     "drain MACHINE...",
-		Short:   "let machines finish what they run and take no more",
-		Example: "  berth drain titan --reason 'new driver'",
-		Args:    cli.Takes(1, -1, "a MACHINE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
-				for _, m := range args {
-					if err := q.Drain(ctx, m, cli.Me(g.Env()).User, reason); err != nil {
-						return exit.With(exit.Failed, err)
-					}
-					g.Say("%s drains; berth undrain %s ends that", m, m)
-				}
-				return nil
-			})
-		},
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "shown with the machine")
-	cli.Reserve(cmd, cli.Reserved{Flags: []string{"timeout"}})
-	return cmd
-}
-
 func newUndrain(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undrain MACHINE...",

@@ -45,6 +45,7 @@ type flags struct {
 	retries int
 	retryOn []string
 	backoff backoffValue
+	signal  signalValue
 
 	workdir  string
 	env      []string
@@ -59,7 +60,7 @@ type flags struct {
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
 	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
-		"secret", "image", "volume", "shm-size", "user", "signal",
+		"secret", "image", "volume", "shm-size", "user",
 		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
 }
 
@@ -117,6 +118,7 @@ func (f *flags) bindRun() {
 	s.IntVar(&f.retries, "retries", 0, "try again so many times")
 	s.StringSliceVar(&f.retryOn, "retry-on", nil, "try again only after: oom_gpu,exit:33")
 	s.Var(&f.backoff, "backoff", "wait between tries, 30s..10m")
+	s.Var(&f.signal, "signal", "signal ahead of the time limit or a drain, to save a checkpoint: USR1@120s")
 	s.StringVarP(&f.workdir, "workdir", "w", "", "folder to run in (default: here)")
 	s.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or take K from here; none or all: what else is captured")
 	s.StringArrayVar(&f.envFiles, "env-file", nil, "`FILE` of KEY=VALUE lines")
@@ -155,6 +157,9 @@ func (f *flags) apply(s *job.Spec) {
 
 	f.applyModel(s)
 	f.applyRetry(s)
+	if f.given("signal") {
+		s.Checkpoint = &job.Checkpoint{Signal: f.signal.name, Before: f.signal.before}
+	}
 	put(f, "time-limit", &s.TimeLimit, f.timeLimit)
 	put(f, "priority", &s.Priority, &f.priority)
 	put(f, "workdir", &s.Workdir, f.workdir)
