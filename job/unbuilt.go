@@ -8,7 +8,6 @@ var unbuilt = []string{
 	"image",
 	"volumes",
 	"container",
-	"secrets",
 	"preemptible",
 	"depends_on",
 	"same_gpu_as",

@@ -182,6 +182,7 @@ func (s Spec) checkEnv(ps *problems) {
 			ps.add("env."+name, "holds a NUL byte")
 		}
 	}
+	s.checkSecrets(ps)
 	for i, file := range s.EnvFile {
 		if file == "" || strings.ContainsRune(file, 0) {
 			ps.add(indexed("env_file", i), "%s is not a file name", quoted(file))

@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -40,10 +38,7 @@ type Exit struct {
 	Survivors []int // processes that do not die: their devices must not be given away
 }
 
-const (
-	tailSize  = 64 << 10
-	outputMax = 256 << 10
-)
+const tailSize = 64 << 10
 
 // conclude reads how the run ended. Without a word from the shim the tree is killed and the cause is shim_lost.
 func (h *Handle) conclude() Exit {
@@ -58,7 +53,7 @@ func (h *Handle) conclude() Exit {
 	if exit.Tail, err = spool.Tail(h.dir, tailSize); err != nil {
 		exit.Warnings = append(exit.Warnings, err.Error())
 	}
-	if exit.Output, err = output(shim.ResultFile(h.dir)); err != nil {
+	if exit.Output, err = h.output(); err != nil {
 		exit.Warnings = append(exit.Warnings, err.Error())
 	}
 	return exit
@@ -111,34 +106,14 @@ func (h *Handle) unseen(cause error) Exit {
 	return exit
 }
 
-// output reads the job's result file. What is not JSON, or too much, is a warning: the job's own exit decides.
-func output(path string) (json.RawMessage, error) {
-	// The job may have put anything there: a FIFO must not hold the worker, a link must not leave the folder.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// output reads the job's result file, or the one its shim left without the values of secrets. What is not JSON, or too
+// much, is a warning: the job's own exit decides.
+func (h *Handle) output() (json.RawMessage, error) {
+	path := shim.ResultFile(h.dir)
+	if h.kept.Secrets {
+		path = shim.CleanResultFile(h.dir) // absent where the shim was killed: better nothing than a secret
 	}
-	if err != nil {
-		return nil, fmt.Errorf("BERTH_RESULT_FILE was not read: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("BERTH_RESULT_FILE is not a plain file: left out of the result")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, outputMax+1))
-	if err != nil {
-		return nil, fmt.Errorf("BERTH_RESULT_FILE was not read: %w", err)
-	}
-	b = bytes.TrimSpace(b)
-	switch {
-	case len(b) > outputMax:
-		return nil, fmt.Errorf("BERTH_RESULT_FILE holds more than %d KiB: left out of the result", outputMax>>10)
-	case len(b) == 0:
-		return nil, nil
-	case !json.Valid(b):
-		return nil, errors.New("BERTH_RESULT_FILE does not hold valid JSON: left out of the result")
-	}
-	return b, nil
+	return shim.ReadResult(path)
 }
 
 // ResultFile is the path of BERTH_RESULT_FILE in a run's folder.

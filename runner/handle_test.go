@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthq/berth/runner/fakerun"
 	"github.com/berthq/berth/runner/proc"
+	"github.com/berthq/berth/runner/shim"
 )
 
 func startHere(t *testing.T, script ...string) *Handle {
@@ -124,7 +125,7 @@ func TestOutputIsNoPlainFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{fifo, link, dir} {
-		if got, err := output(path); err == nil || got != nil {
+		if got, err := shim.ReadResult(path); err == nil || got != nil {
 			t.Errorf("%s gave %q", path, got)
 		}
 	}

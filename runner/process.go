@@ -102,6 +102,7 @@ type kept struct {
 	Grace   time.Duration `json:"grace"`
 	Lead    time.Duration `json:"lead,omitempty"` // from the checkpoint signal to the stop signal
 	At      time.Time     `json:"at"`
+	Secrets bool          `json:"secrets,omitempty"` // the run has some; its values are the shim's alone
 }
 
 const (
@@ -128,7 +129,9 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 		}
 	}
 	defer b.conn.Close()
-	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now()}
+	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now(),
+		Secrets: len(order.Secrets) > 0,
+	}
 	if b.group != nil {
 		k.Cgroup = b.group.Dir
 	}
@@ -184,7 +187,7 @@ func orderOf(run Run) (shim.Order, error) {
 	o := shim.Order{
 		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
 		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
-		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep,
+		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets,
 	}
 	if o.Steps, err = stepsOf(run); err != nil {
 		return shim.Order{}, err

@@ -29,6 +29,9 @@ type Run struct {
 	Steps     []Step // of a pipeline, instead of Command: one after the other until one fails
 	FirstStep int    // the step to begin with; those before it are not run
 
+	// Secrets are values in the environment that must not be seen: the shim keeps them out of the log and the result.
+	Secrets []string
+
 	// ExtraFiles are held open by the shim as long as it lives: the lock files of the devices. The job does not get
 	// them. The caller keeps its own.
 	ExtraFiles []*os.File

@@ -131,8 +131,13 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	if err != nil {
 		return runner.Run{}, err
 	}
+	given, err := readSecrets(w.cfg.Secrets, j.Project, j.Spec.Secrets)
+	if err != nil {
+		return runner.Run{}, err
+	}
 	return runner.Run{
-		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Env: runner.Environment(j.Spec, a.devices(), ids), Dir: j.Spec.Workdir,
+		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
+		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(),
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
 		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,

@@ -41,6 +41,9 @@ type Config struct {
 	// NoRanking asks for every job with the same priority, so that it goes to any machine with room.
 	NoRanking bool
 
+	// Secrets is the folder of the files that hold the values of secrets; "": there are none.
+	Secrets string
+
 	// Environ is what every run's environment starts from (HOME, USER, PATH …).
 	Environ []string
 

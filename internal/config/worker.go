@@ -36,6 +36,7 @@ type Worker struct {
 	RestoreAfter  job.Duration `env:"RESTORE_AFTER" envDefault:"5m" value:"TIME" usage:"how long a failed GPU must be quiet before it is tested and may come back"`
 	ShrinkFor     job.Duration `env:"SHRINK_FOR" envDefault:"10m" value:"TIME" usage:"how long a GPU gives one slot less after a run found its memory full"`
 	Python        []string     `env:"PYTHON" envDefault:"python3" value:"PATHS" usage:"interpreters or virtual environments asked which GPUs their frameworks see; none: not asked"`
+	Secrets       string       `env:"SECRETS" value:"DIR" usage:"folder with a file (mode 0600) for each secret, and for each project a folder of its own"`
 	Label         Labels       `env:"LABEL" value:"K=V" usage:"label of this machine, for constraints; may be repeated"`
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/berthq/berth/runner/redact"
 	"github.com/berthq/berth/runner/spool"
 )
 
@@ -18,7 +19,9 @@ type catcher struct {
 	stream spool.Stream
 	pipe   *os.File
 	log    *spool.Writer
+	clean  *redact.Redactor // nil: nothing is to be kept out
 
+	raw    []byte // what was read, before the redactor
 	buf    []byte
 	n      int  // bytes in buf: the start of a line
 	timing bool // a deadline is set on the pipe
@@ -28,7 +31,7 @@ type catcher struct {
 func (c *catcher) run() {
 	c.buf = make([]byte, spool.MaxData)
 	for {
-		m, err := c.pipe.Read(c.buf[c.n:])
+		m, err := c.read()
 		if m > 0 {
 			c.take(c.n + m)
 		}
@@ -37,6 +40,9 @@ func (c *catcher) run() {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			c.flush(c.n)
 		default:
+			if c.clean != nil {
+				c.add(c.clean.End())
+			}
 			c.flush(c.n)
 			if err != io.EOF && !errors.Is(err, os.ErrClosed) {
 				c.log.Append(spool.Notice, false, time.Now(), []byte("[berth] reading "+c.stream.String()+" failed: "+err.Error()+"\n"))
@@ -44,6 +50,28 @@ func (c *catcher) run() {
 			return
 		}
 		c.time()
+	}
+}
+
+// read fills the buffer: straight from the pipe, or by way of the redactor.
+func (c *catcher) read() (int, error) {
+	if c.clean == nil {
+		return c.pipe.Read(c.buf[c.n:])
+	}
+	if c.raw == nil {
+		c.raw = make([]byte, spool.MaxData/2)
+	}
+	m, err := c.pipe.Read(c.raw)
+	c.add(c.clean.Next(c.raw[:m]))
+	return 0, err
+}
+
+// add takes bytes that did not come straight from the pipe.
+func (c *catcher) add(p []byte) {
+	for len(p) > 0 {
+		m := copy(c.buf[c.n:], p)
+		p = p[m:]
+		c.take(c.n + m)
 	}
 }
 

@@ -33,6 +33,12 @@ const (
 // ResultFile is where the job may leave JSON for its result.
 func ResultFile(dir string) string { return dir + "/" + JobDir + "/result.json" }
 
+// CleanResultFile is the same without the values of secrets, made by the shim when the run has any.
+func CleanResultFile(dir string) string { return dir + "/result.json" }
+
+// MaxResult is how much of a result file is read.
+const MaxResult = 256 << 10
+
 // StopReasonFile is where the job finds out why it is being stopped: the cause on the first line, a sentence on the
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }
@@ -50,6 +56,8 @@ type Order struct {
 
 	Steps []Step `json:"steps,omitempty"` // of a pipeline, instead of Command
 	First int    `json:"first,omitempty"` // the step to begin with
+
+	Secrets []string `json:"secrets,omitempty"` // values that are kept out of the log and the result
 
 	StopSignal       int           `json:"stop_signal"`
 	Grace            time.Duration `json:"grace"`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthq/berth/runner/cgroup"
 	"github.com/berthq/berth/runner/proc"
+	"github.com/berthq/berth/runner/redact"
 	"github.com/berthq/berth/runner/spool"
 )
 
@@ -103,7 +104,7 @@ func (s *supervisor) start() error {
 	}
 	s.plan = newPlan(s.order, s.state.StartedBoot)
 	for i, stream := range []spool.Stream{spool.Stdout, spool.Stderr} {
-		c := &catcher{stream: stream, pipe: s.pipes[i], log: s.log}
+		c := &catcher{stream: stream, pipe: s.pipes[i], log: s.log, clean: redact.New(s.order.Secrets)}
 		s.caught.Go(c.run)
 	}
 	return nil
@@ -275,6 +276,7 @@ func (s *supervisor) finish(survivors []proc.Stat) error {
 	elapsed := proc.Boottime() - s.state.StartedBoot
 	s.closeWriters()
 	s.drainLogs()
+	s.cleanResult()
 	s.lastWords()
 	exit := Exit{
 		Cause: s.plan.cause, Why: s.plan.why, StartedAt: s.state.StartedAt, Elapsed: elapsed,

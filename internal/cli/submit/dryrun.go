@@ -115,6 +115,9 @@ func showJob(g *cli.Globals, p prepared) error {
 	if s.TimeLimit > 0 {
 		row("time limit", s.TimeLimit.String())
 	}
+	if len(s.Secrets) > 0 {
+		row("secrets", screen.Safe(strings.Join(s.Secrets, ", "))+" (by name; the machine has the values)")
+	}
 	row("asks for", screen.Safe(whole(p.job)))
 	if len(p.answers) == 1 {
 		row("because", screen.Safe(p.answers[0].Why))

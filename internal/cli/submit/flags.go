@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ type flags struct {
 	workdir  string
 	env      []string
 	envFiles []string
+	secrets  []string
 
 	idempotencyKey string
 	wait, follow   bool
@@ -60,7 +62,7 @@ type flags struct {
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
 	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
-		"secret", "image", "volume", "shm-size", "user",
+		"image", "volume", "shm-size", "user",
 		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
 }
 
@@ -122,6 +124,7 @@ func (f *flags) bindRun() {
 	s.StringVarP(&f.workdir, "workdir", "w", "", "folder to run in (default: here)")
 	s.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or take K from here; none or all: what else is captured")
 	s.StringArrayVar(&f.envFiles, "env-file", nil, "`FILE` of KEY=VALUE lines")
+	s.StringArrayVar(&f.secrets, "secret", nil, "`NAME` of a secret; the machine that runs the job has its value")
 	s.StringVar(&f.idempotencyKey, "idempotency-key", "", "submitting with the same key again gives the same job")
 }
 
@@ -157,6 +160,11 @@ func (f *flags) apply(s *job.Spec) {
 
 	f.applyModel(s)
 	f.applyRetry(s)
+	for _, name := range f.secrets {
+		if !slices.Contains(s.Secrets, name) {
+			s.Secrets = append(slices.Clone(s.Secrets), name)
+		}
+	}
 	if f.given("signal") {
 		s.Checkpoint = &job.Checkpoint{Signal: f.signal.name, Before: f.signal.before}
 	}

@@ -69,7 +69,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 			Settle: orNone(w.Settle.Std()), Warmup: orNone(w.Warmup.Std()),
 			LockDir: locks, Labels: w.Label, CPUs: cpus(), MemoryMB: memoryMB(),
 		},
-		Environ: runEnviron(env.Environ), DrainFor: w.DrainTimeout.Std(), Logger: log, Now: env.Now,
+		Environ: runEnviron(env.Environ), Secrets: w.Secrets, DrainFor: w.DrainTimeout.Std(), Logger: log, Now: env.Now,
 	}, nil
 }
 
