@@ -49,8 +49,11 @@ bench: ## benchmarks: ratios to a bare path, measured in one run
 	go test -run '^$$' -bench . -benchmem -timeout 20m ./...
 
 .PHONY: gpu
-gpu: ## tests that need a real NVIDIA GPU; elsewhere they say that they did not run
-	go test -tags gpu -count=1 -v -run 'GPU|Hardware' ./telemetry/... ./worker/...
+gpu: ## tests that need a real NVIDIA GPU (BERTH_GPU=required: none is a failure); elsewhere they say that they did not run
+	@out=$$(mktemp); trap 'rm -f $$out' EXIT; set -o pipefail; \
+	go test -tags gpu -count=1 -v -timeout 20m -run '^TestGPU' ./telemetry/nvml ./worker/e2e 2>&1 | tee $$out; code=$$?; \
+	if grep -q 'NOT RUN' $$out; then echo; echo "make gpu: NOT RUN here, this machine has no NVIDIA GPU that answers (see above); nothing was shown"; fi; \
+	exit $$code
 
 .PHONY: build
 build: ## the three commands (and the demo) into bin/

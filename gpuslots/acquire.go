@@ -44,20 +44,21 @@ func (p *Pool) canEver(w *wish) error {
 	if fit >= w.req.GPUs {
 		return nil
 	}
-	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.ever(c, w, v) }, len(p.cards)-fit)
+	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.ever(c, w, v) })
 	return &Refusal{Reason: NeverFits, need: w.need(), fits: fit, cards: cards, has: len(p.cards), where: orThis(p.opts.Machine)}
 }
 
-// refusedBy collects the verdicts of the cards that are refused; n of them are expected.
-func (p *Pool) refusedBy(look func(c *card, v *verdict) bool, n int) []cardRefusal {
-	refused := make([]cardRefusal, 0, n)
+// refusedBy collects the verdicts of the cards that are refused.
+func (p *Pool) refusedBy(look func(c *card, v *verdict) bool) []cardRefusal {
+	refused := p.refused[:0]
 	var v verdict
 	for _, c := range p.cards {
 		if !look(c, &v) {
 			refused = append(refused, cardRefusal{&c.device, v})
 		}
 	}
-	return refused
+	p.refused = refused
+	return slices.Clone(refused)
 }
 
 // Suitable lists the cards in service that could serve the requirements if they were free; fewer than it needs when the
@@ -194,17 +195,19 @@ func (p *Pool) choose(w *wish) ([]*card, error) {
 		return nil, nil
 	}
 	fitting, cands := p.fitting[:0], p.cands[:0]
-	for _, c := range p.cards {
+	for i, c := range p.cards {
 		if p.look(c, w, nil) {
 			fitting = append(fitting, c)
 			cands = append(cands, Candidate{})
 			p.candidate(c, w, &cands[len(cands)-1])
+		} else if len(fitting)+len(p.cards)-i-1 < w.req.GPUs {
+			break // the rest would not be enough
 		}
 	}
 	p.fitting, p.cands = fitting, cands
 	picked := Choose(cands, w.req.GPUs, p.opts.Placement, w.req.Balanced)
 	if picked == nil {
-		return nil, p.orNever(w, p.refusal(w, fitting))
+		return nil, p.refusal(w)
 	}
 	chosen := make([]*card, len(picked))
 	for i, at := range picked {
@@ -221,14 +224,24 @@ func (p *Pool) orNever(w *wish, no error) error {
 	return no
 }
 
-// refusal finds the words for what choose has found.
-func (p *Pool) refusal(w *wish, fitting []*card) error {
-	if len(fitting) >= w.req.GPUs {
-		return refuse(Memory, "needs %s; %s would do, but the free memory of no %d of them is within %.0f %% of each other",
-			w.need(), count(len(fitting), "GPU"), w.req.GPUs, 100*(1-balanceRatio))
+// refusal finds the words for what choose has found. Of each card it learns whether it could ever do, so that canEver
+// need not look at all of them again to give the same answer.
+func (p *Pool) refusal(w *wish) error {
+	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.look(c, w, v) })
+	never, fits := 0, len(p.cards)-len(cards)
+	for i := range cards {
+		if cards[i].v.reason() == NeverFits {
+			never++
+		}
 	}
-	cards := p.refusedBy(func(c *card, v *verdict) bool { return p.look(c, w, v) }, len(p.cards)-len(fitting))
-	return summarise(w.need(), len(fitting), cards)
+	if len(p.cards)-never < w.req.GPUs {
+		return p.canEver(w)
+	}
+	if fits >= w.req.GPUs {
+		return refuse(Memory, "needs %s; %s would do, but the free memory of no %d of them is within %.0f %% of each other",
+			w.need(), count(fits, "GPU"), w.req.GPUs, 100*(1-balanceRatio))
+	}
+	return summarise(w.need(), fits, cards)
 }
 
 // TryAcquire takes a place at once or says why there is none (a Refusal): all the GPUs of a gang, the CPUs and the

@@ -30,6 +30,7 @@ type Pool struct {
 
 	fitting []*card // room to work in, for choose
 	cands   []Candidate
+	refused []cardRefusal // the same, for refusedBy
 }
 
 // New makes a pool of the devices in o. It grants no GPU before the first Observe.

@@ -123,7 +123,7 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 // summarise makes one refusal of those of the cards. The word is the one that stands in the way of most of the cards
 // that could ever do.
 func summarise(need string, fits int, cards []cardRefusal) *Refusal {
-	counts := map[Reason]int{}
+	counts := make(map[Reason]int, 5)
 	for i := range cards {
 		counts[cards[i].v.reason()]++
 	}
