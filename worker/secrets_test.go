@@ -77,8 +77,8 @@ printf 'error %s\n' "$HF_TOKEN" >&2
 printf 'hf_Sw0'; sleep 0.5; printf 'rd"fish\\9 in pieces\n'
 printf '{"key": "hf_Sw0rd\\"fish\\\\9", "n": 1}' > "$BERTH_RESULT_FILE"
 echo length ${#HF_TOKEN}
-while [ ! -e ` + go1 + ` ]; do sleep 0.05; done
-echo "ValueError: bad token $HF_TOKEN" >&2
+while [ ! -e `+go1+` ]; do sleep 0.05; done
+echo "ValueError: bad token $HF_TOKEN" # the same stream as the line before, or either may come last
 exit 3`, 0o600)
 	spec.Command = job.Command{"sh", script}
 	spec.Secrets = []string{"HF_TOKEN"}
@@ -89,7 +89,7 @@ exit 3`, 0o600)
 	touch(t, go1)
 	r := h.result(ref)
 	out, errs := h.logOf(ref.Number, 1)
-	if want := "whole " + redact.Mask + "\n" + redact.Mask + " in pieces\nlength 15\n"; out != want {
+	if want := "whole " + redact.Mask + "\n" + redact.Mask + " in pieces\nlength 15\nValueError: bad token " + redact.Mask + "\n"; out != want {
 		t.Errorf("stdout %q, want %q", out, want)
 	}
 	if !strings.Contains(errs, "error "+redact.Mask) || r.Evidence != "ValueError: bad token "+redact.Mask {
