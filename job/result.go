@@ -27,6 +27,7 @@ type Result struct {
 	Reason      string            `json:"reason,omitempty"`
 	Evidence    string            `json:"evidence,omitempty"`
 	Warnings    []string          `json:"warnings,omitempty"`
+	Progress    *Progress         `json:"progress,omitempty"` // the last the run said of it
 	Machine     string            `json:"machine,omitempty"`
 
 	QueuedAt      time.Time  `json:"queued_at"`

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/berthq/berth/job"
 )
 
 // GPU is one device as its machine announces it. What the machine does not know is absent.
@@ -47,8 +49,10 @@ type Machine struct {
 	MemoryMB int64             `json:"memory_mb,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
-	Running  []string          `json:"running,omitempty"`  // number[.index]
-	Projects map[string]int    `json:"projects,omitempty"` // GPUs each project holds here
+	Running  []string          `json:"running,omitempty"` // number[.index]
+	// Progress is how far the runs say they are, by number[.index]; those that say nothing are absent.
+	Progress map[string]job.Progress `json:"progress,omitempty"`
+	Projects map[string]int          `json:"projects,omitempty"` // GPUs each project holds here
 	// Frameworks are the Python frameworks found, each with the GPUs it sees; nil for one not asked yet. The map is nil
 	// until there are answers, and empty where there is no framework.
 	Frameworks map[string][]string `json:"frameworks"`
@@ -168,4 +172,24 @@ func (q *Queue) eachKey(ctx context.Context, bucket string, see func(key string,
 			return ctx.Err()
 		}
 	}
+}
+
+// AddProgress fills in how far running jobs say they are, as their machines announce it.
+func (q *Queue) AddProgress(ctx context.Context, views []JobView) error {
+	if !slices.ContainsFunc(views, func(v JobView) bool { return v.State == job.Running }) {
+		return nil
+	}
+	machines, err := q.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range views {
+		v := &views[i]
+		for _, m := range machines {
+			if p, said := m.Progress[v.Ref.String()]; said && v.State == job.Running && m.Name == v.Machine {
+				v.Progress = &p
+			}
+		}
+	}
+	return nil
 }

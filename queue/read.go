@@ -36,7 +36,8 @@ type JobView struct {
 	EndedAt     *time.Time       `json:"ended_at,omitempty"`
 	Exit        *job.Exit        `json:"exit,omitempty"`
 	Needs       job.Requirements `json:"requirements"`
-	Tasks       *TaskCounts      `json:"tasks,omitempty"` // of a group
+	Tasks       *TaskCounts      `json:"tasks,omitempty"`    // of a group
+	Progress    *job.Progress    `json:"progress,omitempty"` // of a running one, see [Queue.AddProgress]
 
 	Job    *job.Job    `json:"-"`
 	Record *job.Record `json:"-"` // nil: never claimed

@@ -54,6 +54,7 @@ func Environment(spec job.Spec, devices []telemetry.Device, ids IDs) []string {
 		env["BERTH_ARRAY_INDEX"] = strconv.Itoa(*ids.ArrayIndex)
 	}
 	env["BERTH_RESULT_FILE"] = ResultFile(ids.StateDir)
+	env["BERTH_PROGRESS"] = ProgressFile(ids.StateDir)
 	env["BERTH_STOP_REASON_FILE"] = StopReasonFile(ids.StateDir)
 	delete(env, "BERTH_CHECKPOINT_DIR")
 	if ids.CheckpointDir != "" {

@@ -119,6 +119,9 @@ func (h *Handle) output() (json.RawMessage, error) {
 // ResultFile is the path of BERTH_RESULT_FILE in a run's folder.
 func ResultFile(stateDir string) string { return shim.ResultFile(stateDir) }
 
+// ProgressFile is the path of BERTH_PROGRESS in a run's folder.
+func ProgressFile(stateDir string) string { return shim.ProgressFile(stateDir) }
+
 // StopReasonFile is the path of BERTH_STOP_REASON_FILE in a run's folder.
 func StopReasonFile(stateDir string) string { return shim.StopReasonFile(stateDir) }
 

@@ -28,7 +28,7 @@ func TestEnvironment(t *testing.T) {
 	)
 	want := []string{
 		"BERTH_ARRAY_INDEX=17", "BERTH_ATTEMPT=2", "BERTH_CHECKPOINT_DIR=/store/c/1842.17", "BERTH_GPUS=GPU-b,GPU-a", "BERTH_GPU_INDICES=3,1",
-		"BERTH_JOB_ID=1842.17", "BERTH_RESULT_FILE=/store/runs/1842.17.2/job/result.json", "BERTH_STOP_REASON_FILE=/store/runs/1842.17.2/job/stop-reason",
+		"BERTH_JOB_ID=1842.17", "BERTH_PROGRESS=/store/runs/1842.17.2/job/progress", "BERTH_RESULT_FILE=/store/runs/1842.17.2/job/result.json", "BERTH_STOP_REASON_FILE=/store/runs/1842.17.2/job/stop-reason",
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=GPU-b,GPU-a", "HF_HOME=/models", "HOME=/home/ada",
 		"NVIDIA_VISIBLE_DEVICES=GPU-b,GPU-a", "PATH=/venv/bin:/bin", "PYTHONUNBUFFERED=0",
 	}

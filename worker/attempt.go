@@ -33,6 +33,9 @@ type attempt struct {
 	strayed  map[string]bool  // GPUs not its own on which it was seen
 	seen     map[string][]int // its processes on each of its GPUs, when that was last read
 	steps    stepBooks        // of a pipeline
+	progress *job.Progress    // as its last line said
+
+	toldProgress time.Time
 }
 
 func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }

@@ -74,6 +74,7 @@ func (w *Worker) ship(ctx context.Context, a *attempt) error {
 			continue
 		}
 		if len(chunk.Data) > 0 {
+			w.hear(a, chunk.Data)
 			if err := out.Write(ctx, chunk); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/gpuslots"
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/runner/proc"
 	"github.com/berthq/berth/telemetry"
@@ -58,12 +59,15 @@ func (w *Worker) machine() queue.Machine {
 	m := queue.Machine{
 		Name: w.cfg.Machine, Instance: w.instance, Session: w.session().ID(), Version: w.cfg.Version, At: now.UTC(),
 		Boot: proc.BootID(), PIDSpace: proc.PIDSpace(), Source: w.source.Name(), CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
-		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{}, Reasons: map[string]string{},
+		Draining: w.draining.Load(), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{}, Reasons: map[string]string{}, Progress: map[string]job.Progress{},
 	}
 	on := map[string][]string{}
 	w.runs.each(func(a *attempt) {
 		ref := a.claim.Ref().String()
 		m.Running = append(m.Running, ref)
+		if p := w.progressNow(a); p != nil {
+			m.Progress[ref] = *p
+		}
 		for _, d := range a.devices() {
 			on[d.UUID] = append(on[d.UUID], ref)
 		}

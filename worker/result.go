@@ -32,6 +32,7 @@ func (w *Worker) result(a *attempt, e end) job.Result {
 	v := Judge(a.ending(e, r.GPUMonitoring))
 	v.Reason = inStep(r.Steps, v)
 	r.Outcome, r.Reason, r.Evidence = v.Outcome, v.Reason, v.Evidence
+	r.Progress = w.progressNow(a)
 	r.Warnings = append(a.warned(), e.exit.Warnings...)
 	r.Report = Report(rec.Requirements, r.GPUMonitoring, cardMemory(a.devices()), len(a.devices()), seconds,
 		Usage{CPUSeconds: &e.exit.CPUSeconds, PeakMemoryMB: e.exit.PeakMemoryMB})

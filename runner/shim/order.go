@@ -39,6 +39,9 @@ func CleanResultFile(dir string) string { return dir + "/result.json" }
 // MaxResult is how much of a result file is read.
 const MaxResult = 256 << 10
 
+// ProgressFile is where the job may write how far it is.
+func ProgressFile(dir string) string { return dir + "/" + JobDir + "/progress" }
+
 // StopReasonFile is where the job finds out why it is being stopped: the cause on the first line, a sentence on the
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 )
 
@@ -15,6 +17,7 @@ type Output struct {
 	Stdout, Stderr io.Writer // nil drops that stream
 	Timestamps     bool      // each line begins with when it was written, RFC 3339
 	Tasks          bool      // each line begins with the task it is of, and comes whole
+	Bars           bool      // on a terminal: lines that say how far the job is are drawn
 
 	open map[string]bool   // per job and stream: the last byte written was no newline
 	held map[string][]byte // likewise, with Tasks: the line that is not whole yet
@@ -38,6 +41,9 @@ func (o *Output) Chunk(c queue.LogChunk) error {
 	}
 	if len(data) == 0 {
 		return nil
+	}
+	if o.Bars {
+		data = drawn(data, o.open[from])
 	}
 	if prefix := o.prefix(c); prefix != "" {
 		data = prefixed(data, prefix, o.open[from])
@@ -94,6 +100,26 @@ func (o *Output) prefix(c queue.LogChunk) string {
 	}
 	return s
 }
+
+// drawn replaces whole lines of progress by bars; open says that data goes on with a line that has begun.
+func drawn(data []byte, open bool) []byte {
+	if !bytes.Contains(data, []byte(job.ProgressMark)) {
+		return data
+	}
+	var out []byte
+	for line := range bytes.Lines(data) {
+		p, ok := job.ParseProgress(string(line))
+		if !ok || open || !bytes.HasPrefix(line, []byte(job.ProgressMark)) || line[len(line)-1] != '\n' {
+			out = append(out, line...)
+		} else {
+			out = fmt.Appendf(out, "%s %s %s\n", screen.Bar(p.Share(), barWidth), p.Figures(), p.Text)
+		}
+		open = false
+	}
+	return out
+}
+
+const barWidth = 24
 
 // prefixed puts prefix in front of every line that begins in data.
 func prefixed(data []byte, prefix string, open bool) []byte {

@@ -32,6 +32,9 @@ func TestOutput(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"bytes unchanged", follow.Output{}, chunks(out("a\r\x00\xff"), of("7", queue.Stderr, "\x1b[1m"), out("b")), "a\r\x00\xffb", "\x1b[1m"},
+		{"no bars in a pipe", follow.Output{}, chunks(out("::progress 1/2 half\n")), "::progress 1/2 half\n", ""},
+		{"bars on a terminal", follow.Output{Bars: true}, chunks(out("a\n::progress 1/2 half\nx::progress 1/2\n::progress soon\n")),
+			"a\n████████████············ 1/2 half\nx::progress 1/2\n::progress soon\n", ""},
 		{"stamps where lines begin", follow.Output{Timestamps: true}, chunks(out("one\ntw"), out("o\n")),
 			"2026-05-01T12:00:00.005Z one\n2026-05-01T12:00:00.005Z two\n", ""},
 		{"tasks keep their lines apart", follow.Output{Tasks: true},

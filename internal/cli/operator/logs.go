@@ -52,7 +52,7 @@ func logs(ctx context.Context, g *cli.Globals, q *queue.Queue, word string, f lo
 	if err != nil {
 		return cli.Broker(err)
 	}
-	out := &follow.Output{Stdout: g.Out(), Stderr: g.Env().Stderr, Timestamps: f.timestamps, Tasks: v.Tasks != nil}
+	out := &follow.Output{Stdout: g.Out(), Stderr: g.Env().Stderr, Timestamps: f.timestamps, Tasks: v.Tasks != nil, Bars: g.Screen().TTY}
 	switch {
 	case f.onlyOut:
 		out.Stderr = nil

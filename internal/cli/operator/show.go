@@ -89,6 +89,11 @@ func load(ctx context.Context, q *queue.Queue, ref queue.Ref) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
+	one := []queue.JobView{v}
+	if err := q.AddProgress(ctx, one); err != nil {
+		return shown{}, err
+	}
+	v = one[0]
 	s := shown{jobJSON: jobJSON{Version: 1, JobView: v}, Spec: v.Job.Spec, SubmittedAt: v.Job.SubmittedAt, SubmitHost: v.Job.SubmitHost}
 	if v.Record != nil {
 		s.AttemptList = v.Record.Attempts

@@ -80,6 +80,9 @@ func statusAll(ctx context.Context, g *cli.Globals, q *queue.Queue, filter queue
 	if err := explain.Reasons(ctx, q, views, g.Env().Now()); err != nil {
 		return cli.Broker(err)
 	}
+	if err := q.AddProgress(ctx, views); err != nil {
+		return cli.Broker(err)
+	}
 	if err := cli.Print(g, jobTable(g.Env().Now()), views); err != nil {
 		return err
 	}
@@ -130,6 +133,9 @@ func statusOf(ctx context.Context, g *cli.Globals, q *queue.Queue, words []strin
 		}
 	}
 	if err := explain.Reasons(ctx, q, views, g.Env().Now()); err != nil {
+		return cli.Broker(err)
+	}
+	if err := q.AddProgress(ctx, views); err != nil {
 		return cli.Broker(err)
 	}
 	if err := cli.Print(g, jobTable(g.Env().Now()), views); err != nil {

@@ -94,6 +94,8 @@ func ranText(v queue.JobView, now time.Time) string {
 
 func whyText(v queue.JobView) string {
 	switch {
+	case v.Progress != nil:
+		return progressText(*v.Progress)
 	case v.Reason != "" && v.ReasonText != "":
 		return v.Reason + ": " + v.ReasonText
 	case v.ReasonText != "":
@@ -104,6 +106,16 @@ func whyText(v queue.JobView) string {
 		return v.Record.Result.Reason
 	}
 	return ""
+}
+
+// progressText is how far a job says it is: a bar, the figures, its words.
+func progressText(p job.Progress) string {
+	const width = 12
+	text := screen.Bar(p.Share(), width) + " " + p.Figures()
+	if p.Text != "" {
+		text += " " + p.Text
+	}
+	return text
 }
 
 func dash(s string) string {

@@ -177,7 +177,7 @@ func await(ctx context.Context, g *cli.Globals, q *queue.Queue, f *flags, sent [
 	o := follow.Options{Report: f.follow, JSON: !f.follow && isJSON(g)}
 	if f.follow {
 		sayAccepted(g, sent[0])
-		o.Output = &follow.Output{Stdout: g.Out(), Stderr: g.Env().Stderr, Tasks: sent[0].Tasks > 0}
+		o.Output = &follow.Output{Stdout: g.Out(), Stderr: g.Env().Stderr, Tasks: sent[0].Tasks > 0, Bars: g.Screen().TTY}
 	}
 	return follow.Wait(ctx, g, q, refs, o)
 }
