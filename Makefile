@@ -38,6 +38,10 @@ lint: ## gofmt, vet and golangci-lint (installs it when missing)
 	PATH="$$PATH:$$(go env GOPATH)/bin" golangci-lint run ./...
 
 FUZZTIME ?= 20s
+.PHONY: engine
+engine: ## unpack a container engine into the cache folder, for the tests of containers (Debian, as root)
+	runner/container/enginetest/fetch.sh "$${XDG_CACHE_HOME:-$$HOME/.cache}/berth/engine"
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@set -e; for p in $$(go list ./...); do \

@@ -97,7 +97,7 @@ func requirements(spec job.Spec, a Answer, p *plan) job.Requirements {
 		GPUs: a.GPUs, GPUMemoryMB: a.GPUMemoryMB,
 		Share: r.Share, Slots: r.Slots, GPUModels: r.GPUModels, MinCapability: r.MinCapability, GPUIDs: r.GPUIDs,
 		Balanced: r.Balanced, CPUs: r.CPUs, MemoryMB: memory, Frameworks: frameworks(spec), Constraints: r.Constraints,
-		Machine: r.Machine, WorldSize: p.world.gpus, Model: p.model, Method: a.Method, Why: a.Why,
+		Machine: r.Machine, Container: spec.Image != "", WorldSize: p.world.gpus, Model: p.model, Method: a.Method, Why: a.Why,
 	}
 	if req.Share == job.Exclusive {
 		req.Share = "" // the default has one spelling

@@ -150,6 +150,9 @@ func (p *Pool) everHost(req *job.Requirements) error {
 			return refuse(NeverFits, "wants %s, which was not found on %s", f, orThis(o.Machine))
 		}
 	}
+	if req.Container && o.NoContainers != "" {
+		return refuse(NeverFits, "has an image; %s runs no containers: %s", orThis(o.Machine), o.NoContainers)
+	}
 	if o.CPUs > 0 && req.CPUs > o.CPUs {
 		return refuse(NeverFits, "needs %s; %s has %d", count(req.CPUs, "CPU"), orThis(o.Machine), o.CPUs)
 	}

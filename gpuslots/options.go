@@ -53,9 +53,11 @@ type Options struct {
 	Machine    string
 	Labels     map[string]string
 	Frameworks Frameworks
-	CPUs       int   // 0: not counted
-	CPUJobs    int   // runs without a GPU at one time; 0: as many as CPUs (no limit when CPUs is 0)
-	MemoryMB   int64 // host memory; 0: not counted
+	// NoContainers says why no job with an image can run here; "": they can.
+	NoContainers string
+	CPUs         int   // 0: not counted
+	CPUJobs      int   // runs without a GPU at one time; 0: as many as CPUs (no limit when CPUs is 0)
+	MemoryMB     int64 // host memory; 0: not counted
 
 	Now func() time.Time // the clock for Release and for requests without a time; nil: time.Now
 }

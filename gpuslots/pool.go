@@ -140,6 +140,14 @@ func (p *Pool) SetFrameworks(f Frameworks) {
 	p.signal()
 }
 
+// SetNoContainers replaces what is known of the container engine: why it cannot be used, "" when it can.
+func (p *Pool) SetNoContainers(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opts.NoContainers = why
+	p.signal()
+}
+
 // SetLabels replaces the machine's labels.
 func (p *Pool) SetLabels(labels map[string]string) {
 	p.mu.Lock()

@@ -331,17 +331,17 @@ func TestDecodeJobSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for change, want := range map[string]string{
-		`"version": 1>"version": 0`:             "it has no version",
-		`"id": "0195>"id": "" , "x": "0195`:     "it has no id",
-		`"project": "serving">"project": "a.b"`: `its project is "a.b"`,
-		`"user": "ada">"user": "Ada >"`:         "its user is",
-		`"gpus": 2,>"gpus": -2,`:                "it asks for -2 GPUs",
-		`"memory_mb": 65536>"memory_mb": -1`:    "impossible amount of memory",
-		`"count": 2>"count": 3`:                 "says 3 tasks and lists 2",
-		`"indexes": "1-2">"indexes": "1-3"`:     "says 2 tasks and lists 3",
-		`"indexes": "1-2">"indexes": "zz"`:      "neither a number nor a range",
-		`"command": [>"kommand": [`:             "command: is missing",
-		`"workdir": >"image": "x", "workdir": `: "`image` is not supported yet",
+		`"version": 1>"version": 0`:                "it has no version",
+		`"id": "0195>"id": "" , "x": "0195`:        "it has no id",
+		`"project": "serving">"project": "a.b"`:    `its project is "a.b"`,
+		`"user": "ada">"user": "Ada >"`:            "its user is",
+		`"gpus": 2,>"gpus": -2,`:                   "it asks for -2 GPUs",
+		`"memory_mb": 65536>"memory_mb": -1`:       "impossible amount of memory",
+		`"count": 2>"count": 3`:                    "says 3 tasks and lists 2",
+		`"indexes": "1-2">"indexes": "1-3"`:        "says 2 tasks and lists 3",
+		`"indexes": "1-2">"indexes": "zz"`:         "neither a number nor a range",
+		`"command": [>"kommand": [`:                "command: is missing",
+		`"workdir": >"notify": ["x"], "workdir": `: "`notify` is not supported yet",
 	} {
 		from, to, _ := strings.Cut(change, ">")
 		bad := strings.Replace(string(good), from, to, 1)

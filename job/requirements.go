@@ -15,6 +15,7 @@ type Requirements struct {
 	Frameworks    []string          `json:"frameworks,omitempty"`
 	Constraints   map[string]string `json:"constraints,omitempty"` // machine labels
 	Machine       string            `json:"machine,omitempty"`
+	Container     bool              `json:"container,omitempty"` // runs in an image: the machine needs a container engine
 
 	WorldSize int    `json:"world_size,omitempty"` // tp x pp x ..., as estimated
 	Model     string `json:"model,omitempty"`

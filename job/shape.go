@@ -73,7 +73,7 @@ func shapePrefix(n Requirements) string {
 // normalise drops what no machine looks at, sorts lists, and rounds.
 func normalise(r Requirements) Requirements {
 	n := Requirements{
-		GPUs: max(r.GPUs, 0), Machine: r.Machine, Constraints: r.Constraints,
+		GPUs: max(r.GPUs, 0), Machine: r.Machine, Constraints: r.Constraints, Container: r.Container,
 		CPUs:       int(stepUp(max(int64(r.CPUs), 0), 64)), // exact up to 128
 		MemoryMB:   stepUp(max(r.MemoryMB, 0), 32),
 		Frameworks: normaliseList(r.Frameworks, strings.ToLower),

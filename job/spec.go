@@ -102,10 +102,10 @@ type Step struct {
 
 // Container settings beside Image.
 type Container struct {
-	ShmSize Memory `json:"shm_size,omitzero"`
-	Network string `json:"network,omitempty"`
-	User    string `json:"user,omitempty"`
-	Pull    string `json:"pull,omitempty"`
+	ShmSize Memory `json:"shm_size,omitzero"` // of /dev/shm; absent = the engine's default
+	Network string `json:"network,omitempty"` // none, host, bridge or a network of the engine; "" = the engine's default
+	User    string `json:"user,omitempty"`    // uid[:gid] or a name in the image; "" = who the worker runs jobs as
+	Pull    string `json:"pull,omitempty"`    // missing (default), always, never
 }
 
 // Retry says what is tried again, and when.

@@ -5,9 +5,6 @@ import "slices"
 // unbuilt lists the fields of a spec that are named in the documentation and not carried out by this version. They are
 // refused, never ignored: a job must not run without what it asks for. Building one means to take its line away.
 var unbuilt = []string{
-	"image",
-	"volumes",
-	"container",
 	"preemptible",
 	"depends_on",
 	"same_gpu_as",

@@ -48,6 +48,7 @@ func check(s Spec) problems {
 	s.checkTasks(&ps)
 	s.checkGroup(&ps)
 	s.checkResources(&ps)
+	s.checkContainer(&ps)
 	s.checkEnv(&ps)
 	s.checkTimes(&ps)
 	s.checkRetry(&ps)

@@ -56,10 +56,14 @@ type Machine struct {
 	// Frameworks are the Python frameworks found, each with the GPUs it sees; nil for one not asked yet. The map is nil
 	// until there are answers, and empty where there is no framework.
 	Frameworks map[string][]string `json:"frameworks"`
-	Warnings   []string            `json:"warnings,omitempty"` // what an operator should look at
-	Refusals   map[string]string   `json:"refusals,omitempty"` // shape -> why it cannot take it now
-	Never      map[string]string   `json:"never,omitempty"`    // shape -> why it never can
-	Reasons    map[string]string   `json:"reasons,omitempty"`  // shape -> the refusal in one word
+	// Containers is the engine for jobs with an image, "Docker 26.1.5, GPUs by CDI"; NoContainers why there is none. Both
+	// are empty for a worker of an older version.
+	Containers   string            `json:"containers,omitempty"`
+	NoContainers string            `json:"no_containers,omitempty"`
+	Warnings     []string          `json:"warnings,omitempty"` // what an operator should look at
+	Refusals     map[string]string `json:"refusals,omitempty"` // shape -> why it cannot take it now
+	Never        map[string]string `json:"never,omitempty"`    // shape -> why it never can
+	Reasons      map[string]string `json:"reasons,omitempty"`  // shape -> the refusal in one word
 }
 
 // Announce says that the machine is there. Repeat it at least every 5 s, and when something changes.

@@ -94,6 +94,9 @@ func (p *Process) adoptEnded(dir string, k kept, state shim.State, stateErr erro
 	if err := sweep(tracesOf(k, state)); err != nil {
 		return nil, "", err
 	}
+	if err := after(k.After); err != nil {
+		p.logger.Warn("run_not_tidied", "run", k.ID, "err", err)
+	}
 	return nil, neverStarted, nil
 }
 

@@ -21,10 +21,13 @@ type Exit struct {
 	Cause  Cause  // "" = it ended by itself
 	Why    string // the cause in a sentence
 
+	NotStarted *StartError // the command stood for something else, a container, which was the job's fault not to start
+	MachineErr error       // likewise, the machine's fault
+
 	StartedAt, EndedAt time.Time // EndedAt is StartedAt plus what a clock that nobody sets has measured
 	OOMKills           int       // processes the kernel killed in the run's cgroup for want of host memory
-	CPUSeconds         float64
-	PeakMemoryMB       *int64 // of the whole tree where a cgroup counts it, otherwise of its largest process
+	CPUSeconds         float64   // 0 when nobody counted
+	PeakMemoryMB       *int64    // of the whole tree where a cgroup counts it, otherwise of its largest process
 
 	LogBytes   int64  // what the run wrote
 	LogDropped int64  // of that, not kept
@@ -50,6 +53,7 @@ func (h *Handle) conclude() Exit {
 	} else {
 		exit = h.unseen(err)
 	}
+	exit.addInside(h.dir)
 	if exit.Tail, err = spool.Tail(h.dir, tailSize); err != nil {
 		exit.Warnings = append(exit.Warnings, err.Error())
 	}
@@ -96,7 +100,11 @@ func (h *Handle) unseen(cause error) Exit {
 		exit.Warnings = append(exit.Warnings, "the run's shim did not follow: it was killed and its processes with it")
 	}
 	h.mu.Unlock()
-	if err := sweep(tracesOf(h.kept, state)); err != nil {
+	err := sweep(tracesOf(h.kept, state))
+	if late := after(h.kept.After); late != nil {
+		exit.Warnings = append(exit.Warnings, late.Error())
+	}
+	if err != nil {
 		exit.Warnings = append(exit.Warnings, err.Error())
 		var s *survivorsError
 		if errors.As(err, &s) {

@@ -34,6 +34,7 @@ type Handle struct {
 	ask    *stop       // the first stop asked for
 	guard  *time.Timer // kills a shim that does not follow
 	forced bool        // the guard did
+	within *Inside     // what the command stands for, once it runs
 }
 
 type stop struct {
@@ -203,7 +204,7 @@ func (h *Handle) PIDs() []int {
 		return nil
 	default:
 	}
-	return h.p.members(h.traces(), h.state.Shim.PID)
+	return append(h.p.members(h.traces(), h.state.Shim.PID), h.inside()...)
 }
 
 // Note returns the worker's words that are kept beside the run.

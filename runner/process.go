@@ -103,6 +103,7 @@ type kept struct {
 	Lead    time.Duration `json:"lead,omitempty"` // from the checkpoint signal to the stop signal
 	At      time.Time     `json:"at"`
 	Secrets bool          `json:"secrets,omitempty"` // the run has some; its values are the shim's alone
+	After   []string      `json:"after,omitempty"`
 }
 
 const (
@@ -130,7 +131,7 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 	}
 	defer b.conn.Close()
 	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now(),
-		Secrets: len(order.Secrets) > 0,
+		Secrets: len(order.Secrets) > 0, After: run.After,
 	}
 	if b.group != nil {
 		k.Cgroup = b.group.Dir
@@ -187,7 +188,7 @@ func orderOf(run Run) (shim.Order, error) {
 	o := shim.Order{
 		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
 		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
-		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets,
+		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets, After: run.After,
 	}
 	if o.Steps, err = stepsOf(run); err != nil {
 		return shim.Order{}, err

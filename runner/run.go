@@ -45,6 +45,11 @@ type Run struct {
 	LogCap       int64     // bytes of output kept; 0 = 1 GiB
 	Limits       Limits    // as far as the machine can enforce them
 	Note         []byte    // the worker's own words, kept beside the run for whoever adopts it
+
+	// After takes away what the run has outside of its process tree: a command of the worker's own, with an absolute
+	// path and an empty environment, run once no process of the run is left, while the lock files are still held. It
+	// may run more than once, and bounds its own time.
+	After []string
 }
 
 // Limits of one run on its host. Zero means none.

@@ -95,7 +95,7 @@ func (w *Worker) see(a *attempt) {
 	}
 	log.finish()
 	w.vacate(a, exit)
-	w.conclude(a, end{exit: exit})
+	w.conclude(a, endOf(exit))
 	w.release(a.alloc)
 	if err := a.handle.Release(); err != nil {
 		a.log.Warn("run_folder_kept", "err", err)
@@ -138,7 +138,7 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	if err != nil {
 		return runner.Run{}, err
 	}
-	return runner.Run{
+	run := runner.Run{
 		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
 		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(),
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
@@ -146,7 +146,11 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
 		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs},
 		Note:   a.note().encode(),
-	}, nil
+	}
+	if j.Spec.Image != "" {
+		return w.inContainer(a, given.into(j.Spec), run, ids)
+	}
+	return run, nil
 }
 
 // stopSignal is the one the job wishes for; "" leaves it to the runner.
@@ -204,6 +208,15 @@ type end struct {
 	exit     runner.Exit
 	startErr error // of the job
 	machine  error // the machine could not start it: not the job's fault
+}
+
+// endOf is the end of a run whose command was started. What the command stood for may not have been.
+func endOf(exit runner.Exit) end {
+	e := end{exit: exit, machine: exit.MachineErr}
+	if exit.NotStarted != nil {
+		e.startErr = exit.NotStarted
+	}
+	return e
 }
 
 // unstarted tells a mistake in the job from a lack of this machine.

@@ -38,6 +38,8 @@ type Config struct {
 	Projects []string
 	// Frameworks are the interpreters asked for what Python frameworks see; none: a job that requires one never runs here.
 	Frameworks []FrameworkProbe
+	// Containers is how jobs with an image are run; nil: they are not.
+	Containers *Containers
 	// NoRanking asks for every job with the same priority, so that it goes to any machine with room.
 	NoRanking bool
 

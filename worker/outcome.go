@@ -91,6 +91,8 @@ func ownAction(e Ending) (Verdict, bool) {
 		return Verdict{job.OutcomeInterrupted, "claim_lost: the worker had no proof for too long that the job was still its own", ""}, true
 	case runner.ShimLost:
 		return Verdict{job.OutcomeInterrupted, "shim_lost: the run's supervisor was killed, its end is unknown; what was left of it was stopped", ""}, true
+	case runner.EngineLost:
+		return Verdict{job.OutcomeInterrupted, "engine_lost: the container engine went away under the run, its end is unknown", ""}, true
 	case CauseReleased:
 		return Verdict{job.OutcomeSucceeded, e.CancelledBy, ""}, true
 	case CauseGPUFault:

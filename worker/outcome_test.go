@@ -76,6 +76,7 @@ func TestJudge(t *testing.T) {
 		{"cancel", Ending{Cause: runner.Cancelled, CancelledBy: "ann", Exit: signalled("SIGTERM")}, job.OutcomeCancelled, "by ann", ""},
 		{"drain", Ending{Cause: runner.Drained, Exit: signalled("SIGTERM")}, job.OutcomeInterrupted, "drained", ""},
 		{"session lost", Ending{Cause: runner.SessionLost, Exit: signalled("SIGKILL")}, job.OutcomeInterrupted, "claim_lost", ""},
+		{"engine lost", Ending{Cause: runner.EngineLost, Exit: exited(125)}, job.OutcomeInterrupted, "engine_lost", ""},
 		{"shim lost", Ending{Cause: runner.ShimLost}, job.OutcomeInterrupted, "shim_lost", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

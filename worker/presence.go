@@ -78,6 +78,7 @@ func (w *Worker) machine() queue.Machine {
 	}
 	m.Frameworks, m.Warnings = w.frameworks.report()
 	m.Warnings = append(m.Warnings, w.appeared(snap)...)
+	m.Containers, m.NoContainers = w.engine.report()
 	w.refusals(&m, now)
 	return m
 }

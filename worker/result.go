@@ -35,8 +35,16 @@ func (w *Worker) result(a *attempt, e end) job.Result {
 	r.Progress = w.progressNow(a)
 	r.Warnings = append(a.warned(), e.exit.Warnings...)
 	r.Report = Report(rec.Requirements, r.GPUMonitoring, cardMemory(a.devices()), len(a.devices()), seconds,
-		Usage{CPUSeconds: &e.exit.CPUSeconds, PeakMemoryMB: e.exit.PeakMemoryMB})
+		Usage{CPUSeconds: counted(e.exit.CPUSeconds), PeakMemoryMB: e.exit.PeakMemoryMB})
 	return r
+}
+
+// counted is nil where nobody counted.
+func counted(seconds float64) *float64 {
+	if seconds == 0 {
+		return nil
+	}
+	return &seconds
 }
 
 // ending gathers the evidence.

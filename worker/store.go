@@ -24,6 +24,10 @@ type Store struct {
 
 // OpenStore takes the folder, making it when it is new. ErrStoreInUse when another worker has it.
 func OpenStore(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("store folder: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store folder %s: %w (choose another with --store)", dir, err)
 	}
@@ -37,6 +41,9 @@ func OpenStore(dir string) (*Store, error) {
 	}
 	return &Store{dir: dir, lock: lock}, nil
 }
+
+// Dir is the folder, as an absolute path.
+func (s *Store) Dir() string { return s.dir }
 
 // Close gives the folder back.
 func (s *Store) Close() error { return s.lock.Close() }

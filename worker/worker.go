@@ -32,6 +32,7 @@ type Worker struct {
 	devices []telemetry.Device // this worker's
 	pool    *gpuslots.Pool
 	puller  *queue.Puller
+	engine  engineBooks
 
 	current    atomic.Pointer[queue.Session]
 	draining   atomic.Bool
@@ -104,6 +105,9 @@ func (w *Worker) open(ctx context.Context) (err error) {
 	if w.source, err = w.cfg.Source(ctx, w.holders); err != nil {
 		return err
 	}
+	if err = w.openEngine(ctx); err != nil {
+		return err
+	}
 	if err = w.findDevices(ctx); err != nil {
 		return err
 	}
@@ -120,6 +124,7 @@ func (w *Worker) close() {
 			w.log.Warn("source_not_closed", "err", err)
 		}
 	}
+	w.engine.close()
 	if w.runner != nil {
 		if err := w.runner.Close(); err != nil {
 			w.log.Warn("runner_not_closed", "err", err)
@@ -148,6 +153,7 @@ func (w *Worker) findDevices(ctx context.Context) error {
 	}
 	o := w.cfg.Slots
 	o.Devices, o.Machine, o.Now, o.Frameworks = w.devices, w.cfg.Machine, w.cfg.Now, allFrameworks()
+	o.NoContainers = w.engine.reason()
 	if w.cfg.SlotsAuto {
 		o.SlotsPerGPU = gpuslots.SlotsAuto(o.CPUs, len(w.devices))
 	}
@@ -177,6 +183,7 @@ func (w *Worker) serveOthers(ctx context.Context) *sync.WaitGroup {
 	g.Go(func() { w.observe(ctx) })
 	g.Go(func() { w.guard(ctx) })
 	g.Go(func() { w.askFrameworks(ctx) })
+	g.Go(func() { w.askEngine(ctx) })
 	g.Go(func() { w.shares.follow(ctx, w) })
 	g.Go(func() { w.ages.follow(ctx, w) })
 	g.Go(func() {

@@ -7,10 +7,12 @@ import (
 
 	"github.com/berthq/berth/internal/cli"
 	"github.com/berthq/berth/internal/cli/operator"
+	"github.com/berthq/berth/runner/container"
 	_ "github.com/berthq/berth/runner/shim" // `berth up` and `berth worker` run jobs: this binary is also their shim
 )
 
 func main() {
+	container.Take() // a run in a container has this binary beside it
 	env := cli.System()
 	os.Exit(cli.Execute(context.Background(), operator.Root(env), env))
 }

@@ -54,6 +54,7 @@ func TestWorkerDefaults(t *testing.T) {
 		ReserveMemory: job.MemoryOf(0), MaxUtil: 50, Weights: config.Weights{Memory: 0.6, Idle: 0.4}, Foreign: "avoid",
 		ForeignIgnore: []string{"Xorg", "gnome-shell"}, Settle: job.Duration(5 * time.Second), Warmup: job.Duration(time.Minute),
 		RestoreAfter: job.Duration(5 * time.Minute), ShrinkFor: job.Duration(10 * time.Minute), Python: []string{"python3"},
+		Runner: "auto", Socket: "/var/run/docker.sock", ContainerGPUs: "auto",
 		Placement: "score", Project: []string{}, ClaimTTL: job.Duration(5 * time.Minute),
 	}
 	if diff := cmp.Diff(want, w, cmp.AllowUnexported(config.GPUSelection{}), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
@@ -101,6 +102,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"max-util": "40", "min-score": "0.25", "weights": "memory=1", "foreign": "block", "foreign-ignore": "Xwayland", "settle": "1s",
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
 		"no-ranking": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets",
+		"runner": "container", "container-socket": "/run/podman/podman.sock", "container-gpus": "hook",
 	}
 	fs := workerFlags(t)
 	n := 0

@@ -37,6 +37,9 @@ type Worker struct {
 	ShrinkFor     job.Duration `env:"SHRINK_FOR" envDefault:"10m" value:"TIME" usage:"how long a GPU gives one slot less after a run found its memory full"`
 	Python        []string     `env:"PYTHON" envDefault:"python3" value:"PATHS" usage:"interpreters or virtual environments asked which GPUs their frameworks see; none: not asked"`
 	Secrets       string       `env:"SECRETS" value:"DIR" usage:"folder with a file (mode 0600) for each secret, and for each project a folder of its own"`
+	Runner        string       `env:"RUNNER" envDefault:"auto" value:"KIND" usage:"process: jobs with an image do not run here; container: they must be able to; auto: if a container engine answers"`
+	Socket        string       `env:"CONTAINER_SOCKET" envDefault:"/var/run/docker.sock" value:"PATH" usage:"socket of the container engine (Docker's API)"`
+	ContainerGPUs string       `env:"CONTAINER_GPUS" envDefault:"auto" value:"METHOD" usage:"how the engine is asked for GPUs: cdi, hook (NVIDIA's, by UUID), or auto"`
 	Label         Labels       `env:"LABEL" value:"K=V" usage:"label of this machine, for constraints; may be repeated"`
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`
@@ -133,6 +136,8 @@ func defaultStore(environ map[string]string, root bool) string {
 // The words of the options that are a choice.
 var (
 	foreignPolicies = []string{"ignore", "avoid", "block"}
+	runners         = []string{"auto", "process", "container"}
+	containerGPUs   = []string{"auto", "cdi", "hook"}
 	placements      = []string{"score", "pack", "spread", "bestfit"}
 )
 
@@ -153,6 +158,9 @@ func (w Worker) check(settings Settings) error {
 	bad("min-score", !(w.MinScore >= 0 && w.MinScore <= 1), "%v: want 0 to 1", w.MinScore)
 	bad("foreign", !slices.Contains(foreignPolicies, w.Foreign), "%s", choice(w.Foreign, foreignPolicies))
 	bad("placement", !slices.Contains(placements, w.Placement), "%s", choice(w.Placement, placements))
+	bad("runner", !slices.Contains(runners, w.Runner), "%s", choice(w.Runner, runners))
+	bad("container-gpus", !slices.Contains(containerGPUs, w.ContainerGPUs), "%s", choice(w.ContainerGPUs, containerGPUs))
+	bad("container-socket", !filepath.IsAbs(w.Socket), "%q: want the path of a socket of this machine", clip(w.Socket))
 	bad("restore-after", w.RestoreAfter <= 0, "want a time such as 5m")
 	bad("python", len(w.Python) > 1 && slices.Contains(w.Python, NoPython), "none and an interpreter cannot both be meant")
 	bad("claim-ttl", w.ClaimTTL <= 0, "want a time such as 5m")

@@ -80,6 +80,7 @@ var outside = []string{
 	"cmd/...", "internal/cli", "examples/...", "bench/...", "docs/...", "internal/house",
 	"runner/shim",          // is a process of its own
 	"runner/fakerun",       // likewise, in tests
+	"runner/container/...", // its helper is one, too; and for tests
 	"telemetry/nvml",       // its child reads the GPUs, and inherits the environment
 	"telemetry/nvml/probe", // is that child
 	"telemetry/smi",        // starts nvidia-smi

@@ -70,6 +70,7 @@ type Order struct {
 	CheckpointSignal int           `json:"checkpoint_signal,omitempty"`
 	CheckpointBefore time.Duration `json:"checkpoint_before,omitempty"`
 	LogCap           int64         `json:"log_cap,omitempty"`
+	After            []string      `json:"after,omitempty"` // run when nothing of the tree is left, before the locks go
 }
 
 // State is who runs, for the worker that started the run and for those after it.

@@ -275,6 +275,7 @@ func (s *supervisor) warn(text string) {
 func (s *supervisor) finish(survivors []proc.Stat) error {
 	elapsed := proc.Boottime() - s.state.StartedBoot
 	s.closeWriters()
+	s.tidy()
 	s.drainLogs()
 	s.cleanResult()
 	s.lastWords()

@@ -51,7 +51,7 @@ func newUp(g *cli.Globals) *cobra.Command {
 	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
 	settings := worker.Bind(cmd)
 	s.Lookup("store").Usage = "folder for the broker's streams and the state of runs"
-	cli.Reserve(cmd, cli.Reserved{Flags: []string{"http", "demo", "install", "runner", "metrics"}})
+	cli.Reserve(cmd, cli.Reserved{Flags: []string{"http", "demo", "install", "metrics"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, from, err := settings.Load(g.Env())
 		if err != nil {

@@ -26,7 +26,7 @@ func neverCaptured(key string) bool {
 // freeze makes the spec's environment complete and independent of this machine: captured variables, then the files,
 // then the spec's own, then -e.
 func (f *flags) freeze(s *job.Spec, env cli.Env) error {
-	asked, capture, err := f.askedEnv(env)
+	asked, capture, err := f.askedEnv(env, s.Image != "")
 	if err != nil {
 		return err
 	}
@@ -54,13 +54,20 @@ func (f *flags) freeze(s *job.Spec, env cli.Env) error {
 	}
 	s.Env, s.EnvFile = full, nil
 	s.Workdir = absolute(env.Dir, s.Workdir)
+	for i, v := range s.Volumes {
+		s.Volumes[i] = absoluteVolume(env.Dir, v)
+	}
 	return nil
 }
 
 // askedEnv reads -e: variables by name or with a value, and at most one of none and all.
-func (f *flags) askedEnv(env cli.Env) (asked map[string]*string, capture func(string) bool, err error) {
+func (f *flags) askedEnv(env cli.Env, image bool) (asked map[string]*string, capture func(string) bool, err error) {
 	asked = map[string]*string{}
-	capture = func(key string) bool { return slices.Contains(captured, key) }
+	usual := captured
+	if image {
+		usual = capturedInImage
+	}
+	capture = func(key string) bool { return slices.Contains(usual, key) }
 	for _, e := range f.env {
 		key, value, hasValue := strings.Cut(e, "=")
 		switch {

@@ -42,6 +42,7 @@ type flags struct {
 	priority  int
 	array     string
 	many      many
+	box       box
 
 	retries int
 	retryOn []string
@@ -62,7 +63,6 @@ type flags struct {
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
 	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
-		"image", "volume", "shm-size", "user",
 		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
 }
 
@@ -71,6 +71,7 @@ func bind(cmd *cobra.Command) *flags {
 	f.bindIdentity()
 	f.bindResources()
 	f.bindRun()
+	f.box.bind(f.set)
 	f.bindMany()
 	f.bindAnswer()
 	cmd.Flags().SortFlags = false
@@ -168,6 +169,7 @@ func (f *flags) apply(s *job.Spec) {
 	if f.given("signal") {
 		s.Checkpoint = &job.Checkpoint{Signal: f.signal.name, Before: f.signal.before}
 	}
+	f.applyBox(s)
 	put(f, "time-limit", &s.TimeLimit, f.timeLimit)
 	put(f, "priority", &s.Priority, &f.priority)
 	put(f, "workdir", &s.Workdir, f.workdir)

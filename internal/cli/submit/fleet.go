@@ -84,7 +84,10 @@ func poolsOf(machines []queue.Machine) []machinePool {
 }
 
 func poolOf(m queue.Machine) (*gpuslots.Pool, error) {
-	o := gpuslots.Options{Machine: m.Name, CPUs: m.CPUs, MemoryMB: m.MemoryMB, Labels: m.Labels}
+	o := gpuslots.Options{Machine: m.Name, CPUs: m.CPUs, MemoryMB: m.MemoryMB, Labels: m.Labels, NoContainers: m.NoContainers}
+	if m.Containers == "" && m.NoContainers == "" {
+		o.NoContainers = "its worker does not say that it has an engine"
+	}
 	if o.Frameworks = m.Frameworks; o.Frameworks == nil { // not known yet: nothing speaks against any
 		o.Frameworks = gpuslots.Frameworks{}
 		for _, f := range job.Frameworks {

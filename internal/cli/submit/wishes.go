@@ -49,6 +49,9 @@ func rest(r job.Requirements) string {
 	if len(r.Frameworks) > 0 {
 		parts = append(parts, strings.Join(r.Frameworks, " and "))
 	}
+	if r.Container {
+		parts = append(parts, "in a container")
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Constraints)) {
 		parts = append(parts, k+"="+r.Constraints[k])
 	}

@@ -73,7 +73,7 @@ func check(ctx context.Context, g *cli.Globals, w config.Worker) []finding {
 	gpus, devices := checkGPUs(ctx, w, g.Env())
 	findings := append([]finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
 	findings = append(findings, checkStore(w)...)
-	findings = append(findings, checkLocks(w))
+	findings = append(findings, checkLocks(w), checkContainers(ctx, w, devices))
 	return append(findings, checkBroker(ctx, g)...)
 }
 

@@ -60,7 +60,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 	reserve, _ := w.ReserveMemory.MB()
 	return worker.Config{
 		Machine: w.Name, Version: version.Version, Store: w.Store,
-		Frameworks: framework(w, env, log), NoRanking: w.NoRanking, RestoreAfter: w.RestoreAfter.Std(), ShrinkFor: w.ShrinkFor.Std(),
+		Frameworks: framework(w, env, log), Containers: containers(w, env), NoRanking: w.NoRanking, RestoreAfter: w.RestoreAfter.Std(), ShrinkFor: w.ShrinkFor.Std(),
 		Source: source(w, env, log), SlotsAuto: w.Slots.IsAuto(), GPUs: chosen(w.GPUs), Projects: w.Project,
 		Slots: gpuslots.Options{
 			SlotsPerGPU: slots, Weights: gpuslots.Weights{Memory: w.Weights.Memory, Idle: w.Weights.Idle},

@@ -52,7 +52,7 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 	cmd.Flags().SortFlags = false
 	settings := Bind(cmd)
 	printOnly := cmd.Flags().Bool("config-print", false, "show every setting and where it came from, and end")
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"install"}, Flags: []string{"runner", "metrics"}})
+	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"install"}, Flags: []string{"metrics"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, from, err := settings.Load(g.Env())
 		if err != nil {
