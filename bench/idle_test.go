@@ -84,7 +84,7 @@ func build(tb testing.TB) string {
 	return bin
 }
 
-func startWorker(tb testing.TB, bin string) *installed {
+func startWorker(tb testing.TB, bin string, flags ...string) *installed {
 	tb.Helper()
 	dir := tb.TempDir()
 	broker := natstest.New(tb)
@@ -95,7 +95,7 @@ func startWorker(tb testing.TB, bin string) *installed {
 	tb.Cleanup(q.Close)
 	w := &installed{queue: q, said: &bytes.Buffer{}}
 	name := fmt.Sprintf("bench-%d", os.Getpid()) // simulated GPUs are named after it, and locked by name
-	w.cmd = exec.Command(bin, "--server", broker.URL(), "--store", filepath.Join(dir, "store"), "--name", name, "--gpu-source", "sim:8x24Gi")
+	w.cmd = exec.Command(bin, append(flags, "--server", broker.URL(), "--store", filepath.Join(dir, "store"), "--name", name, "--gpu-source", "sim:8x24Gi")...)
 	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, asWorker + "=1"}
 	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
 	if err := w.cmd.Start(); err != nil {

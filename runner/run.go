@@ -71,6 +71,9 @@ const (
 	ShimLost    Cause = "shim_lost"
 )
 
+// FullIsolation is the level at which the kernel limits and counts every run.
+const FullIsolation = string(cgroup.Full)
+
 // Isolation is how well the machine can hold a run together.
 type Isolation struct {
 	Level       string   // cgroup-v2, cgroup-v2-fence, process-group

@@ -144,13 +144,22 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
 		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
-		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs},
+		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs, PIDs: w.maxProcesses()},
 		Note:   a.note().encode(),
 	}
 	if j.Spec.Image != "" {
 		return w.inContainer(a, given.into(j.Spec), run, ids)
 	}
 	return run, nil
+}
+
+// maxProcesses: a run that forks without end must not take the machine with it. On hybrid machines the limit costs the
+// start of every run some milliseconds, so there somebody has to ask for it.
+func (w *Worker) maxProcesses() int {
+	if w.cfg.MaxProcesses == 0 && w.runner.Isolation().Level == runner.FullIsolation {
+		return DefaultMaxProcesses
+	}
+	return w.cfg.MaxProcesses
 }
 
 // stopSignal is the one the job wishes for; "" leaves it to the runner.

@@ -53,6 +53,9 @@ type Config struct {
 	Grace       time.Duration // between the stop signal and the kill; 30 s
 	DrainFor    time.Duration // how long a drain waits before it stops the runs; 0: as long as they take
 	LogCap      int64         // bytes of output kept of one run; 1 GiB
+	// MaxProcesses is the most one run may have; 0: DefaultMaxProcesses where the kernel counts them for every run at no
+	// cost (cgroup v2), else no limit.
+	MaxProcesses int
 	// RestoreAfter is how long a quarantined GPU must have been quiet before it is tested and may come back; 5 min.
 	RestoreAfter time.Duration
 	// ShrinkFor is how long a GPU gives one slot less after a run on it found its memory full; 10 min.
@@ -87,6 +90,7 @@ const (
 	DefaultRestoreAfter = 5 * time.Minute
 	DefaultShrinkFor    = 10 * time.Minute
 	DefaultReserveAfter = time.Minute
+	DefaultMaxProcesses = 16384
 )
 
 func (c Config) withDefaults() Config {

@@ -34,6 +34,7 @@ type workerOrder struct {
 	URL, Machine, Store, Locks, GPUs, Seed string
 	ClaimTTL, AckWait                      time.Duration
 	SystemAttempts                         int
+	LogCap                                 int64
 	ClockSteps                             bool // the wall clock jumps by hours, back and forth, all the time
 }
 
@@ -81,7 +82,7 @@ func (o workerOrder) run() error {
 			return sim.New(cfg, holders)
 		},
 		Slots:   gpuslots.Options{LockDir: o.Locks, CPUs: 4, Settle: -1},
-		Environ: []string{"PATH=" + os.Getenv("PATH")}, SampleEvery: 100 * time.Millisecond, Grace: 2 * time.Second,
+		Environ: []string{"PATH=" + os.Getenv("PATH")}, SampleEvery: 100 * time.Millisecond, Grace: 2 * time.Second, LogCap: o.LogCap,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: o.now,
 		OnReady: func(Ready) { fmt.Println("ready") },
 	})

@@ -34,6 +34,9 @@ func (w *Worker) result(a *attempt, e end) job.Result {
 	r.Outcome, r.Reason, r.Evidence = v.Outcome, v.Reason, v.Evidence
 	r.Progress = w.progressNow(a)
 	r.Warnings = append(a.warned(), e.exit.Warnings...)
+	if n := e.exit.LogDropped; n > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d bytes of its output were not kept: the log has the head and the tail (log_cap)", n, e.exit.LogBytes))
+	}
 	r.Report = Report(rec.Requirements, r.GPUMonitoring, cardMemory(a.devices()), len(a.devices()), seconds,
 		Usage{CPUSeconds: counted(e.exit.CPUSeconds), PeakMemoryMB: e.exit.PeakMemoryMB})
 	return r

@@ -42,6 +42,8 @@ type Worker struct {
 	ContainerGPUs string       `env:"CONTAINER_GPUS" envDefault:"auto" value:"METHOD" usage:"how the engine is asked for GPUs: cdi, hook (NVIDIA's, by UUID), or auto"`
 	Label         Labels       `env:"LABEL" value:"K=V" usage:"label of this machine, for constraints; may be repeated"`
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`
+	LogCap        job.Memory   `env:"LOG_CAP" envDefault:"1Gi" value:"SIZE" usage:"output kept of one run, its head and its tail"`
+	MaxProcesses  int          `env:"MAX_PROCESSES" value:"N" usage:"most processes of one run (default 16384 under cgroup v2, elsewhere no limit)"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`
 	ClaimTTL      job.Duration `env:"CLAIM_TTL" envDefault:"5m" value:"TIME" usage:"how long a silent worker keeps its jobs"`
 }
@@ -154,6 +156,9 @@ func (w Worker) check(settings Settings) error {
 	bad("store", w.Store == "", "there is no home folder to keep the state in: name a folder")
 	bad("slots", !w.Slots.IsAuto() && (!exact || slots < 1), "want 1 or more, or auto")
 	bad("reserve-memory", w.ReserveMemory.IsAuto(), "auto means nothing here: give a size")
+	logCap, exact := w.LogCap.MB()
+	bad("log-cap", !exact || logCap < 1, "give a size of 1Mi or more")
+	bad("max-processes", w.MaxProcesses < 0, "want 1 or more, or 0 for the default")
 	bad("max-util", !(w.MaxUtil >= 0 && w.MaxUtil <= 100), "%v: want a percentage from 0 to 100", w.MaxUtil)
 	bad("min-score", !(w.MinScore >= 0 && w.MinScore <= 1), "%v: want 0 to 1", w.MinScore)
 	bad("foreign", !slices.Contains(foreignPolicies, w.Foreign), "%s", choice(w.Foreign, foreignPolicies))

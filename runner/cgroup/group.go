@@ -118,6 +118,12 @@ func (g Group) OOMKills() int {
 	return int(n)
 }
 
+// RefusedForks counts how often a process of the group could not be started because of the limit on their number.
+func (g Group) RefusedForks() int {
+	n, _ := g.counter("pids.events", "max")
+	return int(n)
+}
+
 // CPUSeconds is the processor time of all processes that ever were in the group.
 func (g Group) CPUSeconds() (float64, bool) {
 	n, ok := g.counter("cpu.stat", "usage_usec")

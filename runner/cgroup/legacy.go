@@ -96,6 +96,15 @@ func (g Legacy) OOMKills() int {
 	return 0
 }
 
+// RefusedForks counts how often a process could not be started because of the limit on their number.
+func (g Legacy) RefusedForks() int {
+	n := 0
+	for _, dir := range g {
+		n += Group{dir}.RefusedForks()
+	}
+	return n
+}
+
 // PeakMemoryMB is the most host memory the groups held at once.
 func (g Legacy) PeakMemoryMB() (int64, bool) {
 	for _, dir := range g {

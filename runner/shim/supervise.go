@@ -351,6 +351,13 @@ func (s *supervisor) count(exit *Exit) {
 	if peak, ok := limits.PeakMemoryMB(); ok {
 		exit.PeakMemoryMB = &peak
 	}
+	refused := limits.RefusedForks()
+	if s.tree.group != nil {
+		refused += s.tree.group.RefusedForks()
+	}
+	if refused > 0 {
+		s.warn(fmt.Sprintf("the run had as many processes as it may have: %d more were refused", refused))
+	}
 	if err := limits.Remove(); err != nil && len(exit.Survivors) == 0 {
 		s.warn(err.Error())
 	}

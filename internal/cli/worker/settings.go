@@ -58,6 +58,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 	}
 	slots, _ := w.Slots.Value()
 	reserve, _ := w.ReserveMemory.MB()
+	logCap, _ := w.LogCap.MB()
 	return worker.Config{
 		Machine: w.Name, Version: version.Version, Store: w.Store,
 		Frameworks: framework(w, env, log), Containers: containers(w, env), NoRanking: w.NoRanking, RestoreAfter: w.RestoreAfter.Std(), ShrinkFor: w.ShrinkFor.Std(),
@@ -69,7 +70,8 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 			Settle: orNone(w.Settle.Std()), Warmup: orNone(w.Warmup.Std()),
 			LockDir: locks, Labels: w.Label, CPUs: cpus(), MemoryMB: memoryMB(),
 		},
-		Environ: runEnviron(env.Environ), Secrets: w.Secrets, DrainFor: w.DrainTimeout.Std(), Logger: log, Now: env.Now,
+		Environ: runEnviron(env.Environ), Secrets: w.Secrets, DrainFor: w.DrainTimeout.Std(),
+		LogCap: logCap << 20, MaxProcesses: w.MaxProcesses, Logger: log, Now: env.Now,
 	}, nil
 }
 
