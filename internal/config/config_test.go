@@ -55,7 +55,7 @@ func TestWorkerDefaults(t *testing.T) {
 		ForeignIgnore: []string{"Xorg", "gnome-shell"}, Settle: job.Duration(5 * time.Second), Warmup: job.Duration(time.Minute),
 		RestoreAfter: job.Duration(5 * time.Minute), ShrinkFor: job.Duration(10 * time.Minute), Python: []string{"python3"},
 		Runner: "auto", Socket: "/var/run/docker.sock", ContainerGPUs: "auto",
-		Placement: "score", Project: []string{}, ClaimTTL: job.Duration(5 * time.Minute),
+		Placement: "score", Project: []string{}, LogCap: job.MemoryOf(1024), ClaimTTL: job.Duration(5 * time.Minute),
 	}
 	if diff := cmp.Diff(want, w, cmp.AllowUnexported(config.GPUSelection{}), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		t.Error(diff)
@@ -103,6 +103,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
 		"no-ranking": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets",
 		"runner": "container", "container-socket": "/run/podman/podman.sock", "container-gpus": "hook",
+		"log-cap": "2Gi", "max-processes": "500",
 	}
 	fs := workerFlags(t)
 	n := 0
