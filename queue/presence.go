@@ -64,6 +64,8 @@ type Machine struct {
 	Refusals     map[string]string `json:"refusals,omitempty"` // shape -> why it cannot take it now
 	Never        map[string]string `json:"never,omitempty"`    // shape -> why it never can
 	Reasons      map[string]string `json:"reasons,omitempty"`  // shape -> the refusal in one word
+	// Isolation is how well the machine holds a run together: cgroup-v2, cgroup-hybrid, cgroup-v2-fence or process-group.
+	Isolation string `json:"isolation,omitempty"`
 }
 
 // Announce says that the machine is there. Repeat it at least every 5 s, and when something changes.

@@ -61,6 +61,7 @@ func machineTable(now time.Time) table.View[standing] {
 			{Title: "MEMORY", Field: "memory_mb", Right: true, Drop: 4, Cell: func(m standing) table.Cell { return table.Text(screen.Memory(m.MemoryMB)) },
 				Raw: func(m standing) string { return strconv.FormatInt(m.MemoryMB, 10) }},
 			{Title: "SOURCE", Field: "gpu_source", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Source) }},
+			{Title: "ISOLATION", Field: "isolation", Wide: true, Cell: func(m standing) table.Cell { return table.Text(dash(m.Isolation)) }},
 			{Title: "VERSION", Field: "version", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Version) }},
 			{Title: "LABELS", Field: "labels", Drop: 1, Shrink: 10, Cell: func(m standing) table.Cell { return table.Text(labels(m.Labels)) }},
 			{Title: "SEEN", Field: "at", Drop: 5, Cell: func(m standing) table.Cell {
