@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/runner/cgroup"
+	"github.com/berthq/berth/runner/devices"
 	"github.com/berthq/berth/runner/proc"
 	"github.com/berthq/berth/runner/shim"
 	"golang.org/x/sys/unix"
@@ -39,6 +40,8 @@ type Process struct {
 	census census
 	spares spares
 	slack  time.Duration // guardSlack; tests have less patience
+
+	open error // why a run can open GPUs that it was not given; nil: it cannot
 }
 
 var _ Runner = (*Process)(nil)
@@ -66,6 +69,7 @@ func New(o Options) (*Process, error) {
 	if !o.NoCgroups {
 		p.tree = cgroup.Probe(func(dir string) error { return probe(p.exe, dir) })
 	}
+	p.open = devices.Probe(p.tree.Root)
 	if p.waker, err = newWaker(); err != nil {
 		return nil, err
 	}
@@ -85,7 +89,11 @@ func (p *Process) Close() error {
 
 // Isolation says what holds a run together here.
 func (p *Process) Isolation() Isolation {
-	return Isolation{Level: string(p.tree.Level), Text: p.tree.Text, Controllers: p.tree.Controllers}
+	text := p.tree.Text + "; the GPUs of others are closed to a run"
+	if p.open != nil {
+		text = p.tree.Text + "; a run that ignores CUDA_VISIBLE_DEVICES can open the GPUs of others: " + p.open.Error()
+	}
+	return Isolation{Level: string(p.tree.Level), Text: text, Controllers: p.tree.Controllers, Devices: p.open == nil}
 }
 
 // StateDir is the folder of the run with that id.
@@ -152,6 +160,11 @@ func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.O
 	if b.group != nil {
 		if err := p.tree.Limit(*b.group, run.Limits); err != nil {
 			return shim.State{}, err
+		}
+		if run.GPUMinors != nil && p.open == nil {
+			if err := devices.Only(b.group.Dir, *run.GPUMinors); err != nil {
+				return shim.State{}, err
+			}
 		}
 	}
 	if err := os.Rename(b.dir, order.Folder); err != nil {

@@ -44,6 +44,7 @@ type Run struct {
 	Deadline     time.Time // of the worker's session, see Handle.Extend; zero = none
 	LogCap       int64     // bytes of output kept; 0 = 1 GiB
 	Limits       Limits    // as far as the machine can enforce them
+	GPUMinors    *[]int    // only these of the machine's GPUs can be opened, as far as the machine can enforce it; nil: any
 	Note         []byte    // the worker's own words, kept beside the run for whoever adopts it
 
 	// After takes away what the run has outside of its process tree: a command of the worker's own, with an absolute
@@ -76,9 +77,10 @@ const FullIsolation = string(cgroup.Full)
 
 // Isolation is how well the machine can hold a run together.
 type Isolation struct {
-	Level       string   // cgroup-v2, cgroup-v2-fence, process-group
+	Level       string   // cgroup-v2, cgroup-hybrid, cgroup-v2-fence, process-group
 	Text        string   // for people
 	Controllers []string // that limit and count a run
+	Devices     bool     // a run can open only the GPUs it was given
 }
 
 // StartError is why a job could not be started: a mistake in the job, or something this machine lacks. Code is what a

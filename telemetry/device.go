@@ -10,6 +10,7 @@ type Device struct {
 	MemoryTotalMB     int64  `json:"memory_total_mb"`
 	ComputeCapability string `json:"compute_capability,omitempty"` // "9.0"
 	PCIBusID          string `json:"pci_bus_id,omitempty"`
+	Minor             *int   `json:"minor,omitempty"`    // of its device file /dev/nvidia<minor>; a MIG device has its parent's
 	Parent            string `json:"parent,omitempty"`   // UUID of the GPU a MIG device is cut from
 	Instance          *int   `json:"instance,omitempty"` // which one of its parent's MIG devices
 	Driver            string `json:"driver,omitempty"`

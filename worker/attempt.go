@@ -144,8 +144,8 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
 		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
-		Limits: runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs, PIDs: w.maxProcesses()},
-		Note:   a.note().encode(),
+		Limits:    runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs, PIDs: w.maxProcesses()},
+		GPUMinors: w.minors(a), Note: a.note().encode(),
 	}
 	if j.Spec.Image != "" {
 		return w.inContainer(a, given.into(j.Spec), run, ids)
@@ -160,6 +160,24 @@ func (w *Worker) maxProcesses() int {
 		return DefaultMaxProcesses
 	}
 	return w.cfg.MaxProcesses
+}
+
+// minors are the device files that a run may open of this machine's GPUs; nil, all of them, where the source does not
+// know their numbers, or the operator wants it so.
+func (w *Worker) minors(a *attempt) *[]int {
+	if w.cfg.OpenGPUs || len(w.devices) == 0 {
+		return nil
+	}
+	for _, d := range w.devices {
+		if d.Minor == nil {
+			return nil
+		}
+	}
+	given := []int{}
+	for _, d := range a.devices() {
+		given = append(given, *d.Minor)
+	}
+	return &given
 }
 
 // stopSignal is the one the job wishes for; "" leaves it to the runner.

@@ -50,6 +50,7 @@ type Config struct {
 	Environ []string
 
 	SampleEvery time.Duration // between samples of a run, unless the job says otherwise; 1 s
+	OpenGPUs    bool          // let runs open the device files of GPUs that they were not given
 	Grace       time.Duration // between the stop signal and the kill; 30 s
 	DrainFor    time.Duration // how long a drain waits before it stops the runs; 0: as long as they take
 	LogCap      int64         // bytes of output kept of one run; 1 GiB

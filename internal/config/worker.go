@@ -44,6 +44,7 @@ type Worker struct {
 	Project       []string     `env:"PROJECT" value:"NAMES" usage:"serve only these projects; may be repeated"`
 	LogCap        job.Memory   `env:"LOG_CAP" envDefault:"1Gi" value:"SIZE" usage:"output kept of one run, its head and its tail"`
 	MaxProcesses  int          `env:"MAX_PROCESSES" value:"N" usage:"most processes of one run (default 16384 under cgroup v2, elsewhere no limit)"`
+	OpenGPUs      bool         `env:"OPEN_GPUS" value:"bool" usage:"let a run open the device files of GPUs that it was not given"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`
 	ClaimTTL      job.Duration `env:"CLAIM_TTL" envDefault:"5m" value:"TIME" usage:"how long a silent worker keeps its jobs"`
 }

@@ -72,6 +72,11 @@ func (l *library) identify(handle, whole nv.Device) (*device, error) {
 			d.PCIBusID = text(pci.BusId[:])
 		}
 	}
+	if l.has[fnMinor] {
+		if minor, ret := whole.GetMinorNumber(); ret == nv.SUCCESS {
+			d.Minor = &minor
+		}
+	}
 	if l.has[fnCapability] {
 		if major, minor, ret := whole.GetCudaComputeCapability(); ret == nv.SUCCESS {
 			d.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)

@@ -19,7 +19,7 @@ type library struct {
 // wanted is every function called here beyond initialisation. With several names for one thing (a newer one, an older
 // one) the alternatives are separate entries; required ones are checked in openLibrary.
 var wanted = []string{
-	fnCount, fnHandle, fnUUID, fnName, fnPCI, fnCapability, fnDriver,
+	fnCount, fnHandle, fnUUID, fnName, fnPCI, fnMinor, fnCapability, fnDriver,
 	fnMemory, fnMemoryV2, fnUtilization, fnTemperature, fnTemperatureV, fnPower, fnEnergy,
 	fnEventReasons, fnThrottleReasons, fnECC, fnRemapped, fnFields,
 	fnCompute, fnGraphics, fnMPS, fnProcessUtil,
@@ -33,6 +33,7 @@ const (
 	fnUUID            = "nvmlDeviceGetUUID"
 	fnName            = "nvmlDeviceGetName"
 	fnPCI             = "nvmlDeviceGetPciInfo_v3"
+	fnMinor           = "nvmlDeviceGetMinorNumber"
 	fnCapability      = "nvmlDeviceGetCudaComputeCapability"
 	fnDriver          = "nvmlSystemGetDriverVersion"
 	fnMemory          = "nvmlDeviceGetMemoryInfo"

@@ -20,6 +20,9 @@ func (r report) snapshot(caps map[string]string, at time.Time) telemetry.Snapsho
 			UUID: uuid, Index: i, Name: strings.TrimSpace(g.Name), Driver: strings.TrimSpace(r.Driver),
 			PCIBusID: firstText(g.BusID, g.ID), ComputeCapability: caps[uuid],
 		}
+		if minor, err := strconv.Atoi(strings.TrimSpace(g.Minor)); err == nil {
+			d.Minor = &minor
+		}
 		if total := mib(g.Memory.Total); total != nil {
 			d.MemoryTotalMB = *total
 		}

@@ -26,6 +26,7 @@ type gpuReport struct {
 	UUID    string  `xml:"uuid"`
 	MIG     string  `xml:"mig_mode>current_mig"`
 	BusID   string  `xml:"pci>pci_bus_id"`
+	Minor   string  `xml:"minor_number"`
 	Memory  memory  `xml:"fb_memory_usage"`
 	Util    string  `xml:"utilization>gpu_util"`
 	Temp    string  `xml:"temperature>gpu_temp"`
