@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/job"
 )
 
@@ -53,4 +54,29 @@ func absoluteVolume(dir, v string) string {
 		return filepath.Join(dir, host) + ":" + rest
 	}
 	return v
+}
+
+// boxLines say what is special about the container: label and text.
+func boxLines(s job.Spec) [][2]string {
+	if s.Image == "" {
+		return nil
+	}
+	lines := [][2]string{{"image", s.Image}}
+	for _, v := range s.Volumes {
+		lines = append(lines, [2]string{"volume", v})
+	}
+	c := s.Container
+	if c == nil {
+		return lines
+	}
+	var words []string
+	if mb, sized := c.ShmSize.MB(); sized {
+		words = append(words, screen.Memory(mb)+" of /dev/shm")
+	}
+	for _, w := range []struct{ what, value string }{{"network ", c.Network}, {"user ", c.User}, {"pull ", c.Pull}} {
+		if w.value != "" {
+			words = append(words, w.what+w.value)
+		}
+	}
+	return append(lines, [2]string{"container", strings.Join(words, ", ")})
 }

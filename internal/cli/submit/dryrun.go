@@ -110,6 +110,9 @@ func showJob(g *cli.Globals, p prepared) error {
 		row("step "+s.StepName(i), screen.Safe(commandLine(step.Command)))
 	}
 	row("in", screen.Safe(s.Workdir))
+	for _, line := range boxLines(s) {
+		row(line[0], screen.Safe(line[1]))
+	}
 	row("project", s.Project)
 	row("priority", fmt.Sprint(s.EffectivePriority()))
 	if s.TimeLimit > 0 {

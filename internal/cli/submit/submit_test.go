@@ -24,8 +24,8 @@ func fleet() []queue.Machine {
 			ComputeCapability: cap, Slots: 2, State: "ready"}
 	}
 	return []queue.Machine{
-		{Name: "small", CPUs: 8, MemoryMB: 16384, GPUs: []queue.GPU{gpu(0, "NVIDIA A10", 23028, "8.6"), gpu(1, "NVIDIA A10", 23028, "8.6")}},
-		{Name: "big", CPUs: 64, MemoryMB: 262144, Labels: map[string]string{"rack": "a"}, GPUs: []queue.GPU{gpu(2, "NVIDIA H100 80GB HBM3", 81559, "9.0")}},
+		{Name: "small", CPUs: 8, MemoryMB: 16384, NoContainers: "there is no container engine at /x.sock", GPUs: []queue.GPU{gpu(0, "NVIDIA A10", 23028, "8.6"), gpu(1, "NVIDIA A10", 23028, "8.6")}},
+		{Name: "big", CPUs: 64, MemoryMB: 262144, Containers: "container engine 28", Labels: map[string]string{"rack": "a"}, GPUs: []queue.GPU{gpu(2, "NVIDIA H100 80GB HBM3", 81559, "9.0")}},
 	}
 }
 
@@ -47,6 +47,8 @@ func TestImpossible(t *testing.T) {
 		{"too old", job.Requirements{GPUs: 1, MinCapability: "10.0"}, "10.0"},
 		{"label", job.Requirements{Constraints: map[string]string{"rack": "b"}}, "rack"},
 		{"machine", job.Requirements{Machine: "huge"}, "huge"},
+		{"an image", job.Requirements{Container: true, Machine: "big"}, ""},
+		{"an image where there is no engine", job.Requirements{Container: true, Machine: "small"}, "small runs no containers: there is no container engine at /x.sock"},
 		{"host memory", job.Requirements{MemoryMB: 1 << 20}, "host memory"},
 	} {
 		why := impossible(fleet(), job.Job{Requirements: c.req})

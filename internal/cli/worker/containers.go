@@ -42,7 +42,7 @@ func loginFile(env cli.Env) string {
 
 // checkContainers looks whether jobs with an image could run, on the GPUs of this machine too.
 func checkContainers(ctx context.Context, w config.Worker, devices []telemetry.Device) finding {
-	const what = "containers"
+	const what = "container"
 	if w.Runner == "process" {
 		return finding{What: what, Verdict: works, Found: "not wanted: --runner process"}
 	}
