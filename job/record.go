@@ -37,6 +37,7 @@ type Record struct {
 	QueuedAt  time.Time  `json:"queued_at"`
 	NotBefore *time.Time `json:"not_before,omitempty"` // backoff or begin: the epoch's lane message is due then
 	Priority  *int       `json:"priority,omitempty"`   // as changed after the submit
+	TimeLimit *Duration  `json:"time_limit,omitempty"` // likewise; 0 is none
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 

@@ -35,6 +35,7 @@ type Spec struct {
 	Secrets []string           `json:"secrets,omitempty"` // names only
 
 	Priority    *int       `json:"priority,omitempty"` // 0..100, default 50
+	Hold        bool       `json:"hold,omitempty"`     // queued, and not started until it is released
 	Preemptible bool       `json:"preemptible,omitempty"`
 	TimeLimit   Duration   `json:"time_limit,omitempty"`
 	Begin       *time.Time `json:"begin,omitempty"`

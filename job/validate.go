@@ -195,6 +195,12 @@ func (s Spec) checkTimes(ps *problems) {
 	if s.TimeLimit < 0 {
 		ps.add("time_limit", "is negative")
 	}
+	if s.WaitTimeout < 0 {
+		ps.add("wait_timeout", "is negative")
+	}
+	if s.Begin != nil && s.Deadline != nil && !s.Begin.Before(*s.Deadline) {
+		ps.add("deadline", "%s: it may not begin before %s", s.Deadline.Format(time.RFC3339), s.Begin.Format(time.RFC3339))
+	}
 	t := s.Telemetry
 	if t == nil {
 		return
@@ -203,6 +209,14 @@ func (s Spec) checkTimes(ps *problems) {
 		ps.add("telemetry.interval", "%s: the shortest is %s", t.Interval, minInterval)
 	}
 	checkChoice(ps, "telemetry.series", t.Series, []string{"summary", "none"})
+}
+
+// CheckWhen refuses what could not begin any more if it were queued now.
+func (s Spec) CheckWhen(now time.Time) error {
+	if d := s.Deadline; d != nil && !d.After(now) {
+		return fmt.Errorf("the deadline %s has passed already", d.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // checkChoice accepts "" and the listed words.

@@ -68,6 +68,15 @@ func (q *Queue) cancelOne(ctx context.Context, ref Ref, why job.Cancel) (job.Sta
 	}
 }
 
+// withdraw cancels one job or task if nobody runs it.
+func (q *Queue) withdraw(ctx context.Context, ref Ref, why job.Cancel) (job.State, error) {
+	err := q.endUnclaimed(ctx, ref, ending{state: job.Cancelled, by: &why})
+	if errors.Is(err, errRunning) {
+		return job.Running, nil
+	}
+	return job.Cancelled, err
+}
+
 var errNoHolder = errors.New("nobody runs it")
 
 func (q *Queue) wishCancel(ctx context.Context, ref Ref, why job.Cancel) (session string, err error) {

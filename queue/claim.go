@@ -17,6 +17,7 @@ type ControlKind string
 // The kinds of control events.
 const (
 	ControlCancel  ControlKind = "cancel"
+	ControlLimit   ControlKind = "limit"   // its time limit is now Limit
 	ControlRelease ControlKind = "release" // of a lease: it has done its duty
 	ControlExtend  ControlKind = "extend"  // of a lease: it now lasts until Until
 )
@@ -26,7 +27,8 @@ type ControlEvent struct {
 	Kind   ControlKind
 	By     string
 	Reason string
-	Until  *time.Time // of ControlExtend; nil is without end
+	Until  *time.Time    // of ControlExtend; nil is without end
+	Limit  time.Duration // of ControlLimit, counted from the start; 0 is none
 }
 
 // ClaimState is what a worker's store keeps of a claim, so that its successor can resume it.
@@ -60,7 +62,8 @@ type Claim struct {
 
 	mu     sync.Mutex
 	rec    job.Record
-	told   bool // of the cancel
+	told   bool          // of the cancel
+	limit  *job.Duration // the time limit that the holder knows; nil: nobody can say what its run was told
 	lease  leaseTold
 	ending bool
 	needs  *job.Requirements // in its next round
@@ -139,7 +142,7 @@ func (d *Delivery) mayStart(ctx context.Context) error {
 	if d.Index == nil {
 		return nil
 	}
-	switch group := d.q.groupState(ctx, d.Number); {
+	switch group := d.q.groupStanding(ctx, d.Number).state; {
 	case group == job.Held:
 		return errors.Join(ErrStepBack, d.ticket.giveBack(min(heldAgain, d.q.opts.AckWait)))
 	case group.Final() && d.Epoch == 1: // a later epoch may be a retry of the task alone
@@ -189,10 +192,14 @@ func nextAttempt(rec *job.Record) int {
 
 // newRecord is the record of a job that has none yet.
 func (q *Queue) newRecord(j *job.Job, ref Ref) *job.Record {
-	return &job.Record{
+	rec := &job.Record{
 		Version: job.Version, JobID: j.ID, Number: ref.Number, Index: ref.IndexPtr(), Project: j.Project, User: j.User,
 		Name: j.Spec.Name, State: job.Queued, Epoch: 1, Round: 1, Requirements: requirementsOf(j, ref), QueuedAt: j.SubmittedAt,
 	}
+	if j.Spec.Hold && !ref.Task {
+		rec.State, rec.Reason, rec.ReasonText = job.Held, "Held", heldText(j.User, "submitted so")
+	}
+	return rec
 }
 
 func (q *Queue) newClaim(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.Record, j job.Job) *Claim {
@@ -201,6 +208,8 @@ func (q *Queue) newClaim(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.
 		attempt: rec.Attempts[len(rec.Attempts)-1].Attempt, rec: *rec,
 		control: make(chan ControlEvent, 8), hints: make(chan struct{}, 1),
 	}
+	limit := effectiveLimit(&j, rec, nil)
+	c.limit = &limit
 	s.add(c)
 	s.quotaClaimed(ref)
 	return c
@@ -231,7 +240,8 @@ func (q *Queue) Resume(ctx context.Context, s *Session, was ClaimState) (*Claim,
 		return nil, fmt.Errorf("resume %s: %w", ref, err)
 	}
 	c := q.newClaim(s, ticket{q.nc, was.AckReply}, was.Lane, ref, rec, *j)
-	c.hint() // a cancel may have come while nobody listened
+	c.limit = nil
+	c.hint() // a cancel or another time limit may have come while nobody listened
 	return c, nil
 }
 
@@ -321,6 +331,7 @@ func (c *Claim) look(ctx context.Context) error {
 		c.q.log.Debug("record_not_read", "job", c.ref.String(), "err", err)
 		return nil
 	}
+	limit := c.q.timeLimitOf(ctx, &c.Job, c.ref, rec)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending {
@@ -334,6 +345,7 @@ func (c *Claim) look(ctx context.Context) error {
 		c.told = true
 		c.control <- ControlEvent{Kind: ControlCancel, By: rec.Cancel.By, Reason: rec.Cancel.Reason}
 	}
+	c.tellLimit(limit)
 	c.tellLease(rec.Lease)
 	return nil
 }

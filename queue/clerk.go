@@ -203,6 +203,13 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 	if err := c.q.remind(ctx, j, number); err != nil {
 		return nil, err
 	}
+	waits, err := c.q.enter(ctx, j, number)
+	switch {
+	case err != nil:
+		return nil, err
+	case waits && !j.IsGroup():
+		return nil, m.Ack() // its record keeps it; what lets it go on puts it on a lane
+	}
 	if j.IsGroup() {
 		c.q.jobs.put(number, j)
 		c.keep(groupCtx, m, number, j)

@@ -27,13 +27,16 @@ const (
 
 // controlRequest is the body of a request on berth.ctl.<verb>.<project>.<user>. Who asks is in the subject.
 type controlRequest struct {
-	Job      string `json:"job,omitempty"`
-	Machine  string `json:"machine,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Priority *int   `json:"priority,omitempty"`
-	GPU      string `json:"gpu,omitempty"` // of the verbs about one: UUID, its beginning, or index
+	Job     string `json:"job,omitempty"`
+	Machine string `json:"machine,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	GPU     string `json:"gpu,omitempty"` // of the verbs about one: UUID, its beginning, or index
 
-	OnlyFailed bool `json:"only_failed,omitempty"` // of the verb retry
+	Priority  *int          `json:"priority,omitempty"`   // of the verb set
+	TimeLimit *job.Duration `json:"time_limit,omitempty"` // likewise; 0 is none
+
+	OnlyFailed  bool `json:"only_failed,omitempty"`  // of the verb retry
+	OnlyWaiting bool `json:"only_waiting,omitempty"` // of the verb cancel: not one that runs
 
 	Lease *leaseWish `json:"lease,omitempty"` // of the verb lease
 
@@ -165,6 +168,9 @@ func (q *Queue) control(ctx context.Context, verb, project, user string, r contr
 	}
 	switch verb {
 	case verbCancel:
+		if r.OnlyWaiting {
+			return q.withdraw(ctx, ref, job.Cancel{By: user, At: q.now().UTC(), Reason: r.Reason})
+		}
 		return q.cancelJob(ctx, ref, job.Cancel{By: user, At: q.now().UTC(), Reason: r.Reason})
 	case verbHold, verbRelease, verbSet:
 		if j == nil {
@@ -226,6 +232,11 @@ func (e *controlError) Unwrap() error { return e.kind }
 // been told: WaitResult then brings the proof. Where no worker is there to answer, the request is done right here.
 func (q *Queue) Cancel(ctx context.Context, ref Ref, by, reason string) (job.State, error) {
 	return q.askAbout(ctx, verbCancel, ref, by, controlRequest{Job: ref.String(), Reason: reason})
+}
+
+// Withdraw cancels a job that waits: Cancelled. Running: it has been started meanwhile, and goes on.
+func (q *Queue) Withdraw(ctx context.Context, ref Ref, by, reason string) (job.State, error) {
+	return q.askAbout(ctx, verbCancel, ref, by, controlRequest{Job: ref.String(), Reason: reason, OnlyWaiting: true})
 }
 
 // askAbout sends a verb about one job, as a user of the job's own project.

@@ -3,7 +3,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -43,20 +42,6 @@ func checkJob(j *job.Job) error {
 		return err
 	}
 	return job.Validate(j.Spec)
-}
-
-// checkTimes refuses a job that would expire before it could begin.
-func checkTimes(j *job.Job, now time.Time) error {
-	d := j.Spec.Deadline
-	switch {
-	case d == nil:
-		return nil
-	case !d.After(now):
-		return fmt.Errorf("the deadline %s has passed already", d.Format(time.RFC3339))
-	case j.Spec.Begin != nil && !j.Spec.Begin.Before(*d):
-		return fmt.Errorf("it may not begin before %s but its deadline is %s", j.Spec.Begin.Format(time.RFC3339), d.Format(time.RFC3339))
-	}
-	return nil
 }
 
 func checkTasks(t *job.Tasks) error {

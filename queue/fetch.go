@@ -67,28 +67,37 @@ type groupStates struct {
 }
 
 type groupStanding struct {
-	state job.State
+	state job.State     // "" where it is not known, which stops nothing
+	limit *job.Duration // time limit as changed after the submit
 	at    time.Time
 }
 
 const groupStandingFor = time.Second
 
-// groupState is how a group stood within the last second; "" where it cannot be read, which stops nothing.
-func (q *Queue) groupState(ctx context.Context, number uint64) job.State {
+// groupStanding is how a group stood within the last second.
+func (q *Queue) groupStanding(ctx context.Context, number uint64) groupStanding {
 	g := &q.groups
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	if s, ok := g.all[number]; ok && now.Sub(s.at) < groupStandingFor && !s.state.Final() { // a retry may follow an end at once
-		return s.state
+		return s
 	}
 	rec, _, err := q.records.get(ctx, JobRef(number))
 	if err != nil || rec == nil {
-		return ""
+		return groupStanding{}
 	}
 	if g.all == nil || len(g.all) >= jobCacheSize {
 		g.all = map[uint64]groupStanding{}
 	}
-	g.all[number] = groupStanding{rec.State, now}
-	return rec.State
+	s := groupStanding{rec.State, rec.TimeLimit, now}
+	g.all[number] = s
+	return s
+}
+
+// forget makes the next question about a group one to the broker.
+func (g *groupStates) forget(number uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.all, number)
 }

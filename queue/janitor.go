@@ -198,6 +198,9 @@ func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.J
 		return nil, err
 	case j.IsGroup() && !ref.Task:
 		return jan.lookAtTasks(ctx, scan, ref.Number, j, rec, did)
+	case rec == nil && !ref.Task && entersWaiting(j):
+		_, err := jan.q.enter(ctx, j, ref.Number)
+		return nil, err
 	case rec == nil:
 		if scan.has(ref, 1) {
 			return nil, nil

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/berthq/berth/job"
 )
 
@@ -166,31 +164,5 @@ func (q *Queue) leaseEnded(ctx context.Context, ref Ref) error {
 
 // WaitLease waits until a lease is held, or has ended without: the record then says how.
 func (q *Queue) WaitLease(ctx context.Context, ref Ref) (job.Record, error) {
-	changes := make(chan *nats.Msg, 64)
-	sub, err := q.nc.ChanSubscribe(q.records.subject(ref.String()), changes)
-	if err != nil {
-		return job.Record{}, fmt.Errorf("wait for lease %s: %w", ref, err)
-	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
-	for {
-		rec, _, err := q.records.read(ctx, ref, true)
-		switch {
-		case ctx.Err() != nil:
-			return job.Record{}, fmt.Errorf("wait for lease %s: %w", ref, context.Cause(ctx))
-		case err != nil && !isTransient(err):
-			return job.Record{}, fmt.Errorf("wait for lease %s: %w", ref, err)
-		case err == nil && rec != nil && (rec.State.Final() || rec.Lease != nil && rec.Lease.HeldAt != nil):
-			return *rec, nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-changes:
-		case <-look.C:
-		}
-	}
+	return q.waitRecord(ctx, ref, func(rec *job.Record) bool { return rec.State.Final() || rec.Lease != nil && rec.Lease.HeldAt != nil })
 }
-
-// lookAgain makes good a change that was published while the connection was gone.
-const lookAgain = 2 * time.Second

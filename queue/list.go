@@ -176,8 +176,8 @@ func (q *Queue) ListTasks(ctx context.Context, number uint64, from, limit int) (
 	group := records[JobRef(number)]
 	for _, ref := range refs {
 		v := viewOf(j, ref, records[ref])
-		if v.Record == nil && group != nil && group.State.Final() {
-			v.State, v.EndedAt = untouched(group.State), group.EndedAt
+		if group != nil {
+			v = withGroup(v, group)
 		}
 		views = append(views, v)
 	}

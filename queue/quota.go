@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/berthq/berth/job"
 )
 
 // A project with a limit has one list of who holds its GPUs, changed by compare-and-set only: a claim enters itself
@@ -164,18 +162,6 @@ func (q *Queue) Weights() map[string]float64 {
 		}
 	}
 	return weights
-}
-
-// ExpectedLimit is how long a run of the job may take at most: its own time limit, else its project's default, which
-// counts for planning and ends no run. 0 is not known.
-func (q *Queue) ExpectedLimit(j *job.Job) time.Duration {
-	if j.Spec.TimeLimit > 0 {
-		return j.Spec.TimeLimit.Std()
-	}
-	t := q.projects
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.set[j.Project].DefaultTimeLimit.Std()
 }
 
 func (t *projectTable) maxGPUs(project string) (limit int, limited bool, changed <-chan struct{}) {

@@ -188,7 +188,7 @@ func TestProjectSettings(t *testing.T) {
 		t.Fatalf("projects: %+v, %v", all, err)
 	}
 	eventually(t, "workers know", func() bool { return b.q.Weights()["lab"] == 2.5 })
-	if got := b.q.ExpectedLimit(&job.Job{Project: "lab"}); got != time.Hour {
+	if got := b.q.expectedLimit("lab", 0); got != time.Hour {
 		t.Errorf("a run without a limit is expected to take %s", got)
 	}
 	for want, edit := range map[string]func(*Project){

@@ -31,6 +31,7 @@ type JobView struct {
 	Devices     []string         `json:"devices,omitempty"`
 	Attempts    int              `json:"attempts"`
 	Priority    int              `json:"priority"`
+	TimeLimit   job.Duration     `json:"time_limit,omitempty"` // in force now
 	QueuedAt    time.Time        `json:"queued_at"`
 	StartedAt   *time.Time       `json:"started_at,omitempty"`
 	EndedAt     *time.Time       `json:"ended_at,omitempty"`
@@ -56,7 +57,7 @@ func viewOf(j *job.Job, ref Ref, rec *job.Record) JobView {
 	v := JobView{
 		Ref: ref, Number: ref.Number, Index: ref.IndexPtr(), ID: j.ID, Name: j.Spec.Name, Project: j.Project, User: j.User,
 		UserClaimed: j.UserClaimed, State: job.Queued, Priority: priorityOf(j, rec), QueuedAt: j.SubmittedAt,
-		Needs: requirementsOf(j, ref), Job: j, Record: rec,
+		Needs: requirementsOf(j, ref), TimeLimit: effectiveLimit(j, rec, nil), Job: j, Record: rec,
 	}
 	if j.IsGroup() && !ref.Task {
 		v.Tasks = &TaskCounts{Count: j.Tasks.Count}
@@ -92,8 +93,8 @@ func (q *Queue) Show(ctx context.Context, ref Ref) (JobView, error) {
 		return JobView{}, err
 	}
 	v := viewOf(j, ref, rec)
-	if rec == nil && ref.Task {
-		return q.untouchedTask(ctx, v)
+	if ref.Task {
+		return q.inGroup(ctx, v)
 	}
 	if v.Tasks != nil {
 		if v.Tasks.Ended, err = q.countEnded(ctx, j, ref.Number, rec); err != nil {
@@ -112,16 +113,22 @@ func groupState(v JobView) job.State {
 	return v.State
 }
 
-// untouchedTask is a task without a record: it waits, or its group was ended before its turn came.
-func (q *Queue) untouchedTask(ctx context.Context, v JobView) (JobView, error) {
+// inGroup adds what a task's group says about it.
+func (q *Queue) inGroup(ctx context.Context, v JobView) (JobView, error) {
 	group, _, err := q.records.get(ctx, JobRef(v.Number))
-	if err != nil {
+	if err != nil || group == nil {
 		return v, err
 	}
-	if group != nil && group.State.Final() {
+	return withGroup(v, group), nil
+}
+
+// withGroup adds what a task's group says: a time limit set for all of it, and that it was ended before the task's turn.
+func withGroup(v JobView, group *job.Record) JobView {
+	v.TimeLimit = effectiveLimit(v.Job, v.Record, group.TimeLimit)
+	if v.Record == nil && group.State.Final() {
 		v.State, v.ReasonText, v.EndedAt = untouched(group.State), "its group ended before its turn came", group.EndedAt
 	}
-	return v, nil
+	return v
 }
 
 // untouched is the state of a task whose turn never came: of a group that failed, the task did not.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +55,7 @@ type Session struct {
 	done   chan struct{}
 	side   sync.WaitGroup
 	review chan struct{} // of the quotas, soon
-	notify *nats.Subscription
+	notify []*nats.Subscription
 }
 
 // OpenSession proves that this worker lives, from now until Close, Detach or the loss of the broker. instance must be
@@ -88,8 +90,21 @@ func (s *Session) begin(ctx context.Context) error {
 		return err
 	}
 	s.rev, s.confirmed = rev, sent
-	s.notify, err = s.q.nc.Subscribe(prefixNotify+s.id, s.onNotice)
-	return err
+	for subject, heard := range map[string]nats.MsgHandler{prefixNotify + s.id: s.onNotice, prefixNotifyGroup + "*": s.onGroupNotice} {
+		sub, err := s.q.nc.Subscribe(subject, heard)
+		if err != nil {
+			s.unsubscribe()
+			return err
+		}
+		s.notify = append(s.notify, sub)
+	}
+	return nil
+}
+
+func (s *Session) unsubscribe() {
+	for _, sub := range s.notify {
+		_ = sub.Unsubscribe() // fails only when the connection is gone, and then there is nothing to end
+	}
 }
 
 // ID is what records call the session.
@@ -154,7 +169,7 @@ func (s *Session) stop() {
 	s.cancel()
 	<-s.done
 	s.side.Wait()
-	_ = s.notify.Unsubscribe() // fails only when the connection is gone, and then there is nothing to end
+	s.unsubscribe()
 }
 
 // renew keeps the key alive until the session is stopped or lost.
@@ -250,6 +265,22 @@ func (s *Session) onNotice(m *nats.Msg) {
 	s.mu.Unlock()
 	if c != nil {
 		c.hint()
+	}
+}
+
+// onGroupNotice lets those who run a task of a group look at what has changed about it.
+func (s *Session) onGroupNotice(m *nats.Msg) {
+	number, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, prefixNotifyGroup), 10, 64)
+	if err != nil {
+		return
+	}
+	s.q.groups.forget(number)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, c := range s.claims {
+		if ref.Task && ref.Number == number {
+			c.hint()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/berthq/berth/job"
 )
@@ -21,11 +22,17 @@ func (q *Queue) Release(ctx context.Context, ref Ref, by string) error {
 	return err
 }
 
-// SetPriority changes the priority, 0 to 100. A waiting job moves to its new lane; for a running one it counts when it
-// is queued again; of a group, for the tasks that are not on a lane yet.
-func (q *Queue) SetPriority(ctx context.Context, ref Ref, by string, priority int) error {
-	_, err := q.askAbout(ctx, verbSet, ref, by, controlRequest{Job: ref.String(), Priority: &priority})
-	return err
+// Change is what can be changed about a job that has not ended; nil is as it was.
+type Change struct {
+	Priority  *int          // 0 to 100
+	TimeLimit *job.Duration // counted from the start of a run; 0 is none
+}
+
+// Set changes a job. A new priority moves a waiting job to its new lane, and counts for a running one when it is queued
+// again; a new time limit reaches a running job too, and ends it if it has run longer. Of a group, a priority counts for
+// the tasks that are not on a lane yet, a time limit for all that have none of their own. The state is the job's.
+func (q *Queue) Set(ctx context.Context, ref Ref, by string, c Change) (job.State, error) {
+	return q.askAbout(ctx, verbSet, ref, by, controlRequest{Job: ref.String(), Priority: c.Priority, TimeLimit: c.TimeLimit})
 }
 
 // ErrRunning says that the job runs; that verb is for waiting ones.
@@ -36,6 +43,9 @@ var ErrRunning = errors.New("the job is running")
 func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by string, r controlRequest) (job.State, error) {
 	if err := checkMember(j, ref); err != nil {
 		return "", err
+	}
+	if r.TimeLimit != nil && j.Spec.IsLease() {
+		return "", fmt.Errorf("%w: a lease has no time limit; berth lease extend %s moves its end", ErrBadRequest, ref)
 	}
 	edit, err := steering(verb, by, r)
 	if err != nil {
@@ -63,8 +73,14 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 		err = q.nc.Publish(prefixNotifyGroup+strconv.FormatUint(ref.Number, 10), nil)
 	case rec.State == job.Queued && rec.Epoch > before:
 		err = q.dispatch(ctx, q.parcelFor(j, ref, rec))
+	case rec.State == job.Running:
+		err = q.notifyHolder(rec.Session, ref)
 	}
-	q.noteDeed(ctx, Event{Kind: verb, Project: j.Project, By: by, Job: ref.String(), Text: r.Reason})
+	text := r.Reason
+	if verb == verbSet {
+		text = changeText(r)
+	}
+	q.noteDeed(ctx, Event{Kind: verb, Project: j.Project, By: by, Job: ref.String(), Text: text})
 	return rec.State, err
 }
 
@@ -92,19 +108,56 @@ func steering(verb, by string, r controlRequest) (func(rec *job.Record) error, e
 			return nil
 		}, nil
 	}
-	if r.Priority == nil || *r.Priority < 0 || *r.Priority > job.MaxPriority {
-		return nil, fmt.Errorf("%w: a priority is 0 to %d", ErrBadRequest, job.MaxPriority)
+	if err := checkChange(r); err != nil {
+		return nil, err
 	}
-	return func(rec *job.Record) error {
-		if rec.Priority != nil && *rec.Priority == *r.Priority {
-			return errNoChange
-		}
-		rec.Priority = r.Priority
-		if rec.State == job.Queued {
-			rec.Epoch++
-		}
+	return func(rec *job.Record) error { return change(rec, r) }, nil
+}
+
+func checkChange(r controlRequest) error {
+	switch {
+	case r.Priority == nil && r.TimeLimit == nil:
+		return fmt.Errorf("%w: it does not say what to set", ErrBadRequest)
+	case r.Priority != nil && (*r.Priority < 0 || *r.Priority > job.MaxPriority):
+		return fmt.Errorf("%w: a priority is 0 to %d", ErrBadRequest, job.MaxPriority)
+	case r.TimeLimit != nil && *r.TimeLimit < 0:
+		return fmt.Errorf("%w: a time limit is not negative", ErrBadRequest)
+	}
+	return nil
+}
+
+// change writes the new values, and queues the job anew if that moves it to another lane.
+func change(rec *job.Record, r controlRequest) error {
+	moved := r.Priority != nil && (rec.Priority == nil || *rec.Priority != *r.Priority)
+	limited := r.TimeLimit != nil && (rec.TimeLimit == nil || *rec.TimeLimit != *r.TimeLimit)
+	if !moved && !limited {
+		return errNoChange
+	}
+	if limited {
+		rec.TimeLimit = r.TimeLimit
+	}
+	if !moved {
 		return nil
-	}, nil
+	}
+	rec.Priority = r.Priority
+	if rec.State == job.Queued {
+		rec.Epoch++
+	}
+	return nil
+}
+
+// changeText says what was set, for the log of deeds.
+func changeText(r controlRequest) string {
+	var parts []string
+	if r.Priority != nil {
+		parts = append(parts, fmt.Sprintf("priority %d", *r.Priority))
+	}
+	if r.TimeLimit != nil && *r.TimeLimit == 0 {
+		parts = append(parts, "no time limit")
+	} else if r.TimeLimit != nil {
+		parts = append(parts, "time limit "+r.TimeLimit.String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 func heldText(by, reason string) string {

@@ -36,7 +36,7 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 	for verb, err := range map[string]error{
 		"hold": b.q.Hold(b.ctx, held, "ada", ""), "release": b.q.Release(b.ctx, held, "ada"),
-		"priority": b.q.SetPriority(b.ctx, held, "ada", 3),
+		"priority": b.setPriority(held, 3),
 	} {
 		if !errors.Is(err, ErrFinal) {
 			t.Errorf("%s of an ended job: %v", verb, err)
@@ -53,10 +53,10 @@ func TestHoldOfARunningJobIsRefused(t *testing.T) {
 	if err := b.q.Hold(b.ctx, ref, "ada", ""); !errors.Is(err, ErrRunning) {
 		t.Errorf("hold: %v", err)
 	}
-	if err := b.q.SetPriority(b.ctx, ref, "ada", 101); !errors.Is(err, ErrBadRequest) {
+	if err := b.setPriority(ref, 101); !errors.Is(err, ErrBadRequest) {
 		t.Errorf("priority 101: %v", err)
 	}
-	if err := b.q.SetPriority(b.ctx, ref, "ada", 90); err != nil {
+	if err := b.setPriority(ref, 90); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Requeue(b.ctx, job.Attempt{Outcome: job.OutcomeFailed}, Requeue{}); err != nil {
@@ -74,7 +74,7 @@ func TestPriorityMovesAWaitingJob(t *testing.T) {
 	b.background(b.q.RunClerk)
 	first, second := b.submit(newJob("first")), b.submit(newJob("second"))
 	eventually(t, "both wait", func() bool { return b.onLanes() == 2 })
-	if err := b.q.SetPriority(b.ctx, second, "ada", 80); err != nil {
+	if err := b.setPriority(second, 80); err != nil {
 		t.Fatal(err)
 	}
 	m := b.machine("m1") // its lanes come in the order of their bands
@@ -92,6 +92,11 @@ func TestPriorityMovesAWaitingJob(t *testing.T) {
 	if n := len(b.results(second)); n != 1 {
 		t.Errorf("%d results", n)
 	}
+}
+
+func (b *bundle) setPriority(ref Ref, priority int) error {
+	_, err := b.q.Set(b.ctx, ref, "ada", Change{Priority: &priority})
+	return err
 }
 
 // A release whose message a crash swallowed is put back by the janitor.

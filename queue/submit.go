@@ -64,7 +64,7 @@ func (q *Queue) complete(j *job.Job) error {
 	if j.SubmittedAt.IsZero() {
 		j.SubmittedAt = q.now().UTC()
 	}
-	if err := errors.Join(checkJob(j), checkTimes(j, q.now())); err != nil {
+	if err := errors.Join(checkJob(j), j.Spec.CheckWhen(q.now())); err != nil {
 		return fmt.Errorf("submit: %w", err)
 	}
 	return nil

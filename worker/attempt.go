@@ -142,7 +142,7 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
 		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(),
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
-		TimeLimit: time.Duration(j.Spec.TimeLimit), Checkpoint: checkpointOf(j.Spec),
+		TimeLimit: a.claim.TakeTimeLimit(w.background), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
 		Limits:    runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs, PIDs: w.maxProcesses()},
 		GPUMinors: w.minors(a), Note: a.note().encode(),

@@ -166,7 +166,7 @@ func (w *Worker) freeAt(req job.Requirements, now time.Time) (time.Time, []strin
 		at[uuid] = i
 	}
 	w.runs.each(func(a *attempt) {
-		limit := w.cfg.Queue.ExpectedLimit(&a.claim.Job)
+		limit := a.claim.ExpectedLimit()
 		for _, d := range a.devices() {
 			i, ok := at[d.UUID]
 			if !ok {

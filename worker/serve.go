@@ -170,7 +170,7 @@ func (w *Worker) grant(ctx context.Context, d *queue.Delivery) (*gpuslots.Alloca
 		Req:     d.Requirements,
 		Now:     w.cfg.Now(),
 		Avoid:   hurt(d.Record),
-		Exclude: w.placeFor(d.Lane, w.cfg.Queue.ExpectedLimit(&d.Job), w.cfg.Now()),
+		Exclude: w.placeFor(d.Lane, d.ExpectedLimit(ctx), w.cfg.Now()),
 	})
 }
 

@@ -70,6 +70,11 @@ func (w *Worker) obey(a *attempt, event queue.ControlEvent) {
 	case queue.ControlCancel:
 		a.log.Info("run_cancelled", "by", event.By)
 		a.stop(runner.Cancelled, "cancelled by "+event.By)
+	case queue.ControlLimit:
+		a.log.Info("time_limit_changed", "limit", event.Limit)
+		if err := a.handle.SetTimeLimit(event.Limit); err != nil {
+			a.log.Warn("time_limit_not_changed", "limit", event.Limit, "err", err)
+		}
 	case queue.ControlRelease, queue.ControlExtend:
 		w.obeyLease(a, event)
 	default:

@@ -167,7 +167,7 @@ func smaller(f Facts) (tips []string) {
 			tips = append(tips, fmt.Sprintf("-m %dGi would fit on %s now", most/1024, m.Name))
 		}
 	}
-	if f.Job.Job != nil && f.Job.Job.Spec.TimeLimit == 0 && f.Reserved.Machine == "" && v.Needs.GPUs > 0 {
+	if f.Job.TimeLimit == 0 && f.Reserved.Machine == "" && v.Needs.GPUs > 0 {
 		tips = append(tips, "a time limit (-t): jobs that say when they end may fill the gaps before wide ones")
 	}
 	return tips

@@ -129,7 +129,7 @@ func runOf(ctx context.Context, q *queue.Queue, name string, project queue.Proje
 	if err != nil || v.State != job.Running || v.StartedAt == nil {
 		return Run{}, false // it has just ended
 	}
-	run := Run{Job: name, Machine: v.Machine, Since: *v.StartedAt, GPUs: v.Devices, Limit: v.Job.Spec.TimeLimit.Std()}
+	run := Run{Job: name, Machine: v.Machine, Since: *v.StartedAt, GPUs: v.Devices, Limit: v.TimeLimit.Std()}
 	if run.Limit == 0 && v.Project == project.Name {
 		run.Limit = project.DefaultTimeLimit.Std()
 	}

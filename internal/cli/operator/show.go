@@ -139,6 +139,9 @@ func describe(ctx context.Context, g *cli.Globals, q *queue.Queue, s shown) erro
 	row("user", userText(s.JobView, s.SubmitHost))
 	row("id", s.ID)
 	row("priority", fmt.Sprint(s.Priority))
+	if s.TimeLimit > 0 {
+		row("time limit", screen.Span(s.TimeLimit.Std()))
+	}
 	row("asks for", needsText(s.Needs))
 	row("labels", labels(s.Spec.Labels))
 	row("submitted", when(&s.SubmittedAt, now))

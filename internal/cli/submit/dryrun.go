@@ -121,6 +121,9 @@ func showJob(g *cli.Globals, p prepared) error {
 	if len(s.Secrets) > 0 {
 		row("secrets", screen.Safe(strings.Join(s.Secrets, ", "))+" (by name; the machine has the values)")
 	}
+	if text := whenText(s); text != "" {
+		row("starts", text)
+	}
 	row("asks for", screen.Safe(whole(p.job)))
 	if len(p.answers) == 1 {
 		row("because", screen.Safe(p.answers[0].Why))

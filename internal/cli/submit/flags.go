@@ -43,6 +43,7 @@ type flags struct {
 	array     string
 	many      many
 	box       box
+	when      when
 
 	retries int
 	retryOn []string
@@ -62,8 +63,8 @@ type flags struct {
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
-	Flags: []string{"begin", "deadline", "wait-timeout", "preemptible", "after-ok", "after", "same-gpu-as",
-		"progress", "now", "hold", "gres", "time", "dependency", "job-name"},
+	Flags: []string{"preemptible", "after-ok", "after", "same-gpu-as",
+		"progress", "gres", "time", "dependency", "job-name"},
 }
 
 func bind(cmd *cobra.Command) *flags {
@@ -72,6 +73,7 @@ func bind(cmd *cobra.Command) *flags {
 	f.bindResources()
 	f.bindRun()
 	f.box.bind(f.set)
+	f.bindWhen()
 	f.bindMany()
 	f.bindAnswer()
 	cmd.Flags().SortFlags = false

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -56,7 +57,7 @@ func located(file string, i, n int, err error) error {
 func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 	spec := s.spec
 	f.apply(&spec)
-	if err := f.applyMany(&spec, env); err != nil {
+	if err := errors.Join(f.applyWhen(&spec, env), f.applyMany(&spec, env)); err != nil {
 		return prepared{}, err
 	}
 	if err := f.freeze(&spec, env); err != nil {
@@ -66,7 +67,7 @@ func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 	if spec.Project == "" {
 		spec.Project = me.Project
 	}
-	if err := job.Validate(spec); err != nil {
+	if err := errors.Join(job.Validate(spec), spec.CheckWhen(env.Now())); err != nil {
 		return prepared{}, err
 	}
 	p := prepared{file: s.file, job: job.Job{

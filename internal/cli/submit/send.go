@@ -38,6 +38,9 @@ func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error 
 	if err == nil {
 		err = askQuota(ctx, q, jobs)
 	}
+	if err == nil && f.when.now {
+		err = askRoom(ctx, q, g.Env(), jobs)
+	}
 	if err != nil {
 		return refused(g, f, jobs, err)
 	}
@@ -46,6 +49,11 @@ func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error 
 		r, err := submitOne(ctx, q, p)
 		if err != nil {
 			return partly(receipts, len(jobs), err)
+		}
+		if f.when.now {
+			if err := started(ctx, q, g.Env(), r.Number); err != nil {
+				return refused(g, f, jobs, err)
+			}
 		}
 		r.Reason = notes[i]
 		receipts = append(receipts, r)
@@ -101,7 +109,7 @@ func partly(sent []receipt, all int, err error) error {
 
 // refused tells a refusal apart from a job's own exit code where both are possible.
 func refused(g *cli.Globals, f *flags, jobs []prepared, err error) error {
-	if exit.Of(err) != exit.Refused {
+	if code := exit.Of(err); code != exit.Refused && code != exit.NothingFree {
 		return err
 	}
 	if isJSON(g) && !f.follow {

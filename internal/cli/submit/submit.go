@@ -74,6 +74,9 @@ func (f *flags) check() error {
 	case f.given("slots") && f.share == "exclusive":
 		return exit.Errorf(exit.Usage, "--slots shares a GPU, --share exclusive does not").Hinted("--share shared --slots %d", f.slots)
 	}
+	if err := f.checkWhen(); err != nil {
+		return err
+	}
 	return f.checkMany()
 }
 
