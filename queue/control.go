@@ -66,9 +66,10 @@ type MachineControl struct {
 	Drain   func(by, reason string, patience time.Duration)
 	Undrain func(by string)
 
-	// Both answer with the GPU's UUID. Wrap ErrNotFound for one that the machine does not have.
+	// All answer with the GPU's UUID. Wrap ErrNotFound for one that the machine does not have.
 	Quarantine func(gpu, by, reason string) (uuid string, err error)
 	Restore    func(gpu, by, reason string) (uuid string, err error)
+	Probe      func(gpu, by, reason string) (uuid string, err error)
 }
 
 // ServeControl answers control requests until ctx ends: about any job, as one of all workers, and about this worker's
@@ -143,7 +144,7 @@ func (q *Queue) serve(ctx context.Context, m *nats.Msg, own MachineControl) cont
 		}
 		q.noteDeed(ctx, Event{Kind: verb, By: user, Machine: own.Machine})
 		return controlAnswer{}
-	case verbQuarantine, verbRestore:
+	case verbQuarantine, verbRestore, verbProbe:
 		return q.serveGPU(ctx, verb, user, r, own)
 	}
 	state, err := q.control(ctx, verb, project, user, r)

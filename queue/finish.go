@@ -87,6 +87,9 @@ func (c *Claim) end(ctx context.Context, verb string, delay time.Duration, edit 
 		c.setEnding(false)
 		return fmt.Errorf("%s %s: %w", verb, c.ref, err)
 	}
+	c.mu.Lock()
+	c.rec = *rec // whoever ended it may look at what became of the job
+	c.mu.Unlock()
 	// From here on the claim is over. An error below means "not yet on the wire": whoever gets the message next, or the
 	// janitor, makes it good.
 	defer c.session.remove(c)

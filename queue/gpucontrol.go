@@ -9,6 +9,7 @@ import (
 const (
 	verbQuarantine = "quarantine"
 	verbRestore    = "restore"
+	verbProbe      = "probe"
 )
 
 // Quarantine takes a GPU of a machine out of service until it is restored: no new job gets it, what runs on it goes on.
@@ -22,12 +23,17 @@ func (q *Queue) Restore(ctx context.Context, machine, gpu, by, reason string) er
 	return q.askMachine(ctx, verbRestore, machine, by, controlRequest{GPU: gpu, Reason: reason})
 }
 
+// Probe has a machine test at once a GPU that a fault took out of service, instead of after its time of quiet. One that
+// an operator took out stays out, and one in service is left alone.
+func (q *Queue) Probe(ctx context.Context, machine, gpu, by, reason string) error {
+	return q.askMachine(ctx, verbProbe, machine, by, controlRequest{GPU: gpu, Reason: reason})
+}
+
 // serveGPU does what is asked about a GPU of this worker's machine, and keeps who asked and why.
 func (q *Queue) serveGPU(ctx context.Context, verb, user string, r controlRequest, own MachineControl) controlAnswer {
-	do := own.Quarantine
-	if verb == verbRestore {
-		do = own.Restore
-	}
+	do := map[string]func(gpu, by, reason string) (string, error){
+		verbQuarantine: own.Quarantine, verbRestore: own.Restore, verbProbe: own.Probe,
+	}[verb]
 	if do == nil {
 		return failure(fmt.Errorf("%w: this worker cannot %s GPUs", ErrBadRequest, verb))
 	}

@@ -287,6 +287,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 			a.claim.NeedsNext(estimator.AfterSuccess(a.claim.Asked(), rec.Requirements, result.GPUMonitoring))
 		}
 		w.settled(a, a.claim.Finish(w.background, result), verdict.Outcome, verdict.Reason)
+		w.acquit(a, a.claim.Record())
 		w.dropCheckpoint(a)
 		return
 	}
@@ -299,6 +300,7 @@ func (w *Worker) conclude(a *attempt, e end) {
 			Delay: next.Delay, Why: string(verdict.Outcome) + ": " + verdict.Reason,
 			Requirements: w.raised(verdict, rec.Requirements, result.GPUMonitoring), Run: &result,
 		}), verdict.Outcome, verdict.Reason)
+	w.acquit(a, a.claim.Record())
 }
 
 // A job that this machine could not start is looked at again after this: here, if nobody else takes it.

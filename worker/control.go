@@ -25,6 +25,7 @@ func (w *Worker) control(ctx context.Context) {
 		},
 		Quarantine: w.quarantineGPU,
 		Restore:    w.restoreGPU,
+		Probe:      w.probeGPU,
 	})
 	if err != nil && ctx.Err() == nil {
 		w.log.Error("control_ended", "err", err)

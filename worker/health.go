@@ -40,6 +40,8 @@ func (w *Worker) guard(ctx context.Context) {
 			w.onFault(f)
 		case <-probe.C:
 			w.tryRestore(ctx)
+		case <-w.probeNow:
+			w.tryRestore(ctx)
 		}
 	}
 }

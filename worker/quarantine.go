@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/telemetry"
 )
@@ -57,6 +60,43 @@ func (w *Worker) restoreGPU(name, by, reason string) (string, error) {
 	w.log.Info("gpu_restored", "gpu", d.UUID, "index", d.Index, "by", by, "reason", reason)
 	w.healthChanged()
 	return d.UUID, nil
+}
+
+// probeGPU tests a GPU that a fault took out of service now, not after its time of quiet.
+func (w *Worker) probeGPU(name, by, reason string) (string, error) {
+	d, err := w.gpuNamed(name)
+	if err != nil {
+		return "", err
+	}
+	if w.sick.hasten(d.UUID) {
+		w.log.Info("gpu_probe_asked", "gpu", d.UUID, "index", d.Index, "by", by, "reason", reason)
+		select {
+		case w.probeNow <- struct{}{}:
+		default: // it is asked for already
+		}
+	}
+	return d.UUID, nil
+}
+
+// acquit asks for a test of the GPUs that a job has met its faults on, once it has shown that it meets them wherever it
+// goes: a poison job must not walk through the fleet and leave dark machines behind.
+func (w *Worker) acquit(a *attempt, rec job.Record) {
+	if rec.State != job.Dead {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.background, 10*time.Second)
+	defer cancel()
+	for _, x := range rec.Attempts {
+		if x.Outcome != job.OutcomeGPUFault || max(x.Round, 1) != max(rec.Round, 1) {
+			continue
+		}
+		for _, uuid := range x.Devices {
+			err := w.cfg.Queue.Probe(ctx, x.Machine, uuid, "worker", fmt.Sprintf("job %s met a fault on every GPU it was given", a.claim.Ref()))
+			if err != nil {
+				a.log.Warn("gpu_not_probed", "gpu", uuid, "on", x.Machine, "err", err) // it is, after its time of quiet
+			}
+		}
+	}
 }
 
 // uuidPrefix is the least of a UUID that names a GPU: "GPU-" and eight characters.

@@ -48,6 +48,7 @@ type Worker struct {
 	news       chan struct{} // something others should hear soon
 
 	healthNews chan struct{} // a GPU left service or came back
+	probeNow   chan struct{} // a GPU out of service is to be tested at once
 
 	background context.Context // ends when nothing of the worker is needed any more
 	stopRuns   context.Context // workCtx, or the end of a drain's patience
@@ -64,7 +65,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, log: cfg.Logger.With("machine", cfg.Machine), instance: uuid.NewString()[:8],
-		news: make(chan struct{}, 1), healthNews: make(chan struct{}, 1), frameworks: frameworkBooks{wanted: make(chan string, 8)}, detached: make(chan struct{}),
+		news: make(chan struct{}, 1), healthNews: make(chan struct{}, 1), probeNow: make(chan struct{}, 1), frameworks: frameworkBooks{wanted: make(chan string, 8)}, detached: make(chan struct{}),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -56,22 +57,59 @@ func TestFatalXIDQuarantinesAndComesBack(t *testing.T) {
 			t.Errorf("%s: %+v, %v", kind, events, err)
 		}
 	}
-	if h.messages("berth.fleet.titan") == 0 {
-		t.Error("nothing of it in the machine's history")
-	}
+	h.told("titan", f.uuids[sick], "XID 79", "ready")
 }
 
-// messages counts what a subject of the series has.
-func (h *house) messages(subject string) uint64 {
+// history are the states that a machine's history has of a GPU, in order, each once in a row, with why.
+func (h *house) history(machine, gpu string) []string {
 	h.t.Helper()
 	s, err := h.js.Stream(h.t.Context(), queue.StreamSeries)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := s.GetLastMsgForSubject(h.t.Context(), subject); err != nil {
-		return 0
+	info, err := s.Info(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
 	}
-	return 1
+	var states []string
+	for seq := max(info.State.FirstSeq, 1); seq <= info.State.LastSeq; seq++ {
+		m, err := s.GetMsg(h.t.Context(), seq)
+		if err != nil || m.Subject != "berth.fleet."+machine {
+			continue // gone, or of a run
+		}
+		var point struct {
+			GPUs map[string]struct{ State, Why string }
+		}
+		if err := json.Unmarshal(m.Data, &point); err != nil {
+			h.t.Fatal(err)
+		}
+		g := point.GPUs[gpu]
+		if text := strings.TrimSpace(g.State + " " + g.Why); len(states) == 0 || states[len(states)-1] != text {
+			states = append(states, text)
+		}
+	}
+	return states
+}
+
+// told waits until a machine's history tells of a GPU what is wanted, in that order.
+func (h *house) told(machine, gpu string, want ...string) {
+	h.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		got := h.history(machine, gpu)
+		at := 0
+		for _, state := range got {
+			if at < len(want) && strings.Contains(state, want[at]) {
+				at++
+			}
+		}
+		if at == len(want) {
+			return
+		}
+		if time.Now().After(end) {
+			h.t.Fatalf("the history of %s tells of %s %q, want %q", machine, gpu, got, want)
+		}
+		time.Sleep(50 * time.Millisecond) // a point is stored beside what it tells of
+	}
 }
 
 func TestPoisonJobEndsDead(t *testing.T) {
@@ -91,6 +129,51 @@ func TestPoisonJobEndsDead(t *testing.T) {
 	}
 	if len(hurt) != 3 {
 		t.Errorf("it was tried on %d cards, want 3", len(hurt))
+	}
+	h.sees("titan", "the cards it hurt tested at once and back", func(m queue.Machine) bool {
+		for _, g := range m.GPUs {
+			if g.State != "ready" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// A job that meets its faults on several machines has all of them tested, and none that an operator has taken out.
+func TestPoisonJobOnTwoMachinesHasBothTestTheirCards(t *testing.T) {
+	h := newHouse(t)
+	fakes := map[string]*fake{"one": newFake(t, 2), "two": newFake(t, 2)}
+	for name, f := range fakes {
+		h.work(name, f)
+	}
+	if err := h.queue.Quarantine(t.Context(), "two", "1", "root", "fan is loud"); err != nil {
+		t.Fatal(err)
+	}
+	ref := h.submit(1)
+	for range 3 {
+		s := h.started()
+		for _, f := range fakes {
+			for i, id := range f.uuids {
+				if id == s.gpus {
+					f.XID(i, 79)
+				}
+			}
+		}
+		h.gone(s.pid)
+	}
+	if r := h.result(ref); r.State != job.Dead {
+		t.Errorf("%+v", r)
+	}
+	for name, out := range map[string]int{"one": -1, "two": 1} {
+		h.sees(name, "what a fault took out back in service", func(m queue.Machine) bool {
+			for i, g := range m.GPUs {
+				if (g.State == "ready") == (i == out) {
+					return false
+				}
+			}
+			return true
+		})
 	}
 }
 
@@ -255,9 +338,7 @@ func TestOperatorQuarantineOutlivesTheWorker(t *testing.T) {
 	if err := h.queue.Restore(ctx, "titan", "0", "root", ""); !errors.Is(err, queue.ErrBadRequest) {
 		t.Errorf("restored twice: %v", err)
 	}
-	if h.messages("berth.fleet.titan") == 0 {
-		t.Error("nothing of it in the machine's history")
-	}
+	h.told("titan", f.uuids[0], "by root: fan is loud", "") // whatever it is then
 }
 
 func TestDriverUpgradedUnderTheWorker(t *testing.T) {
