@@ -1,0 +1,117 @@
+package operator
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/berthq/berth/internal/cli/screen"
+	"github.com/berthq/berth/internal/cli/table"
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+func newEvents(g *cli.Globals) *cobra.Command {
+	var o queue.EventOptions
+	var since string
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "print who did what, and when",
+		Long: "Print the audit log: cancels, holds, releases, changes, retries, leases, drains, quarantines, projects, and what\n" +
+			"workers did to GPUs by themselves. It is kept for 90 days.",
+		Example: "  berth events --since 1d\n  berth events -f --kind quarantine\n  berth events -o jsonl | jq 'select(.by == \"ada\")'",
+		Args:    cli.Takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since != "" {
+				d, err := job.ParseDuration(since)
+				if err != nil {
+					return exit.Errorf(exit.Usage, "--since: %w", err)
+				}
+				o.Since = g.Env().Now().Add(-d.Std())
+			}
+			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return events(ctx, g, q, o) })
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with new ones as they come")
+	f.BoolVar(&o.New, "new", false, "only those that come from now on")
+	f.StringVar(&since, "since", "", "only those of the last 1h, 7d")
+	f.StringVar(&o.Kind, "kind", "", "only one kind: cancel, drain, quarantine, lease, ...")
+	f.StringVarP(&o.Project, "project", "p", "", "only this project; _ is none: machines and the fleet")
+	f.SortFlags = false
+	return cmd
+}
+
+// events prints each as it comes: a log has no table to fit.
+func events(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.EventOptions) error {
+	if g.Output == table.JSON && !o.Follow {
+		all := []queue.Event{}
+		for e, err := range q.EventLog(ctx, o) {
+			if err != nil {
+				return cli.Broker(err)
+			}
+			all = append(all, e)
+		}
+		return table.WriteJSON(g.Out(), all)
+	}
+	stream := eventTable(g.Env().Now).Stream(g.Out(), g.Screen(), g.Output)
+	for e, err := range q.EventLog(ctx, o) {
+		if err != nil {
+			return cli.Broker(err)
+		}
+		if err := stream.Row(e); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func eventTable(now func() time.Time) table.View[queue.Event] {
+	return table.View[queue.Event]{
+		Name:  func(e queue.Event) string { return e.Kind },
+		Empty: "nothing has happened yet",
+		Columns: []table.Column[queue.Event]{
+			{Title: "WHEN", Field: "at", Width: 10, Cell: func(e queue.Event) table.Cell {
+				return table.Cell{Text: screen.Ago(e.At, now()), Color: screen.Dim}
+			}, Raw: func(e queue.Event) string { return stamp(&e.At) }},
+			{Title: "WHO", Field: "by", Width: 10, Shrink: 6, Cell: func(e queue.Event) table.Cell { return table.Text(e.By) }},
+			{Title: "DID", Field: "kind", Width: 11, Cell: func(e queue.Event) table.Cell { return table.Text(e.Kind) }},
+			{Title: "TO", Field: "to", Width: 16, Shrink: 8, Cell: func(e queue.Event) table.Cell { return table.Text(eventTarget(e)) }},
+			{Title: "PROJECT", Field: "project", Wide: true, Width: 12, Cell: func(e queue.Event) table.Cell { return table.Text(e.Project) }},
+			{Title: "WHY", Field: "text", Shrink: 12, Cell: func(e queue.Event) table.Cell { return table.Text(eventText(e)) },
+				Raw: func(e queue.Event) string { return e.Text }},
+		},
+	}
+}
+
+// eventTarget is what it was done to: a job, a GPU of a machine, a machine, or the project.
+func eventTarget(e queue.Event) string {
+	switch index := e.Facts["index"]; {
+	case e.Job != "":
+		return "job " + e.Job
+	case e.Machine != "" && index != "":
+		return e.Machine + " GPU " + index
+	case e.Machine != "":
+		return e.Machine
+	}
+	return "project " + e.Project
+}
+
+func eventText(e queue.Event) string {
+	var parts []string
+	if e.Text != "" {
+		parts = append(parts, e.Text)
+	}
+	for _, k := range slices.Sorted(maps.Keys(e.Facts)) {
+		if k != "index" && k != "gpu" {
+			parts = append(parts, k+"="+e.Facts[k])
+		}
+	}
+	return strings.Join(parts, " ")
+}
