@@ -16,19 +16,22 @@ import (
 // environment is a virtual environment with a torch that sees the named cards, and a jax that says when it was asked.
 func environment(t *testing.T, sees ...string) string {
 	t.Helper()
-	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable); print('lib/python%d.%d/site-packages' % sys.version_info[:2])").Output()
 	if err != nil {
 		t.Skip("NOT RUN: there is no python3 in PATH")
 	}
-	python := strings.TrimSpace(string(out))
+	python, packages, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, packages), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	var cards []string
 	for _, uuid := range sees {
 		cards = append(cards, fmt.Sprintf("_P(%q)", strings.TrimPrefix(uuid, "GPU-")))
 	}
 	for name, text := range map[string]string{
 		"pyvenv.cfg": "home = " + filepath.Dir(python) + "\ninclude-system-site-packages = false\n",
-		"torch.py": `
+		packages + "/torch.py": `
 __version__ = "2.6.0"
 class version: cuda = "12.4"
 class _P:
@@ -38,7 +41,7 @@ class cuda:
     device_count = staticmethod(lambda: len(cuda._all))
     get_device_properties = staticmethod(lambda i: cuda._all[i])
 `,
-		"jax.py": `
+		packages + "/jax.py": `
 __version__ = "0.5"
 open("` + dir + `/jax-asked", "w").close()
 class _D:
@@ -62,7 +65,7 @@ def local_devices(backend): return [_D(0), _D(1)]
 func TestJobsGetTheCardsTheirFrameworkSees(t *testing.T) {
 	h, f := newHouse(t), newFake(t, 2)
 	venv := environment(t, f.uuids[1])
-	d := h.workIn("titan", filepath.Join(h.dir, "titan"), append(f.Env(), "PYTHONPATH="+venv), "--python", venv)
+	d := h.workIn("titan", filepath.Join(h.dir, "titan"), f.Env(), "--python", venv)
 	d.says("framework_sees_less", "torch 2.6.0", "sees 1 of 2 GPUs", f.uuids[0])
 	m := h.sees("titan", "what the frameworks see", func(m queue.Machine) bool { return m.Frameworks != nil })
 	if sees := m.Frameworks["torch"]; !slices.Equal(sees, []string{f.uuids[1]}) {
