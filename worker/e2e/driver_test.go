@@ -126,8 +126,8 @@ func TestProbeInStateDIsNeverDoubled(t *testing.T) {
 	d.says("gpu source", "suspect")
 	d.says("gpu source", "unreadable")
 	g := h.gpuIs("titan", 0, "unreadable")
-	if !strings.Contains(g.Why, "has not answered") {
-		t.Errorf("why %q", g.Why)
+	if !strings.Contains(g.Why, "has not answered") || g.MemoryFreeMB != nil || g.UtilizationPercent != nil {
+		t.Errorf("why %q; what is not known must be absent: %+v", g.Why, g)
 	}
 	killedInVain(t, stuck)
 	waits, cpu := h.submit(1), h.submit(0)
