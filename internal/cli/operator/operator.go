@@ -22,13 +22,13 @@ func Root(env cli.Env) *cobra.Command {
 		Version: cli.Version(),
 	}
 	cli.Verbs(cmd)
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"top", "report", "dashboard"}})
+	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"top", "dashboard"}})
 	g := cli.NewGlobals(cmd, env)
 	cmd.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "machines", Title: "Machines:"},
 		&cobra.Group{ID: "setup", Title: "Setting up:"})
 	add(cmd, "jobs", submit.New(g), newStatus(g), newShow(g), newLogs(g), newWait(g), newCancel(g), newResults(g), submit.NewEstimate(g))
 	add(cmd, "jobs", newExplain(g), newHold(g), newRelease(g), newSet(g), newRetry(g), newDead(g))
-	add(cmd, "jobs", newEvents(g))
+	add(cmd, "jobs", newReport(g), newEvents(g))
 	add(cmd, "jobs", lease.New(g), lease.NewRun(g))
 	add(cmd, "machines", newGPUs(g), newMachines(g), newCheck(g), newDrain(g), newUndrain(g), newProject(g))
 	add(cmd, "setup", newUp(g), newJoin(g), newToken(g), worker.New(g), newDoctor(g), newVersion(g))
