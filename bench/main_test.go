@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -19,6 +20,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asWorker) != "" {
 		env := cli.System()
 		os.Exit(cli.Execute(context.Background(), worker.Root(env), env))
+	}
+	if order := os.Getenv(asBroker); order != "" {
+		if err := runBroker(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -112,15 +112,20 @@ func BenchmarkSubmit(b *testing.B) {
 	for _, s := range syncs {
 		b.Run(s.name, func(b *testing.B) {
 			d := openDoors(b, broker(b, s.interval), clients)
-			var raw, berth time.Duration
+			var raw, berth, rawCPU, berthCPU time.Duration
 			n := 0
 			for b.Loop() {
 				for range rounds {
+					began := ownCPU(b)
 					raw += d.publish(b, each)
+					between := ownCPU(b)
 					berth += d.submit(b, each)
-					n += each
+					rawCPU, berthCPU, n = rawCPU+between-began, berthCPU+ownCPU(b)-between, n+each
 				}
 			}
+			// What it costs, clients and broker together: the same on a busy machine and on an idle one.
+			b.ReportMetric(1e6*rawCPU.Seconds()/float64(n), "bare-cpu-us")
+			b.ReportMetric(1e6*berthCPU.Seconds()/float64(n), "berth-cpu-us")
 			b.ReportMetric(perSecond(n, raw), "bare/s")
 			b.ReportMetric(perSecond(n, berth), "berth/s")
 			target(b, raw.Seconds()/berth.Seconds(), "rate-ratio", "at least", 0.8)

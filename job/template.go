@@ -42,6 +42,9 @@ func (c Command) Render(words map[string]string) (Command, error) {
 func (c Command) words() []string {
 	var names []string
 	for _, arg := range c {
+		if !strings.Contains(arg, "{{") {
+			continue
+		}
 		for _, m := range commandWord.FindAllStringSubmatch(arg, -1) {
 			if m[0][0] != '\\' {
 				names = append(names, m[1])

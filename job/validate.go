@@ -38,7 +38,23 @@ func (s Spec) EffectivePriority() int {
 // looks at the spec alone: whether a machine could run it is asked of the fleet.
 func Validate(s Spec) error { return check(s).err() }
 
+// ValidateWithin is Validate for a spec that is part of a message of so many bytes: one that fits into a small message is
+// not written once more to see how large it is.
+func ValidateWithin(s Spec, message int) error {
+	ps := checkContent(s)
+	if message > MaxSpecBytes {
+		s.checkSize(&ps)
+	}
+	return ps.err()
+}
+
 func check(s Spec) problems {
+	ps := checkContent(s)
+	s.checkSize(&ps)
+	return ps
+}
+
+func checkContent(s Spec) problems {
 	var ps problems
 	s.checkUnbuilt(&ps)
 	s.checkNames(&ps)
@@ -54,7 +70,6 @@ func check(s Spec) problems {
 	s.checkRetry(&ps)
 	s.checkFailReasons(&ps)
 	s.checkStop(&ps)
-	s.checkSize(&ps)
 	return ps
 }
 
@@ -160,8 +175,12 @@ func (s Spec) checkCommand(ps *problems) {
 
 // checkWords refuses words that will have no value when the command starts.
 func (s Spec) checkWords(ps *problems, at string, command Command) {
+	words := command.words()
+	if len(words) == 0 {
+		return
+	}
 	known := s.knownWords()
-	for _, word := range command.words() {
+	for _, word := range words {
 		switch {
 		case !slices.Contains(known, word):
 			ps.add(at, "%s", unknownWord(word, known))

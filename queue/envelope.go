@@ -29,8 +29,8 @@ func decodeJob(s *stored) (*job.Job, error) {
 	return &j, nil
 }
 
-// checkJob says before it is sent what would make a job garbage to those who read it.
-func checkJob(j *job.Job) error {
+// checkJob says before it is sent, as so many bytes, what would make a job garbage to those who read it.
+func checkJob(j *job.Job, bytes int) error {
 	err := errors.Join(checkToken("project", j.Project), checkToken("user", j.User))
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func checkJob(j *job.Job) error {
 	if err := checkTasks(j.Tasks); err != nil {
 		return err
 	}
-	return job.Validate(j.Spec)
+	return job.ValidateWithin(j.Spec, bytes)
 }
 
 func checkTasks(t *job.Tasks) error {

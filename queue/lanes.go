@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,9 @@ import (
 // laneIdle ends the consumer of a lane on which nobody pulls any more. Its messages stay; the consumer is made again by
 // whoever needs it.
 const laneIdle = 24 * time.Hour
+
+// changeLull is the least time between two tellings of changed lanes.
+const changeLull = 20 * time.Millisecond
 
 // LaneInfo is one lane in use.
 type LaneInfo struct {
@@ -38,7 +42,11 @@ type laneTable struct {
 	mu      sync.Mutex
 	lanes   map[job.Lane]*LaneInfo
 	shapes  map[job.ShapeID]job.Shape
+	list    []LaneInfo    // the answer of Lanes; nil: to be made
 	changed chan struct{} // closed and made anew on each change
+
+	told  time.Time   // when that was last done
+	later *time.Timer // nil, or to do it again
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -50,11 +58,20 @@ func newLaneTable() *laneTable {
 	}
 }
 
-// Lanes lists the lanes in use whose shape is known, in no particular order of importance: band, project, shape.
+// Lanes lists the lanes in use whose shape is known, in no particular order of importance: band, shape, project. The
+// caller may change the list.
 func (q *Queue) Lanes() []LaneInfo {
 	t := q.lanes
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.list == nil {
+		t.list = t.sorted()
+	}
+	return slices.Clone(t.list)
+}
+
+// sorted is the list as it is now; it is made once for each change, since a worker asks for it at every turn. t.mu is held.
+func (t *laneTable) sorted() []LaneInfo {
 	all := make([]LaneInfo, 0, len(t.lanes))
 	for _, l := range t.lanes {
 		shape, ok := t.shapes[l.Lane.Shape]
@@ -65,7 +82,10 @@ func (q *Queue) Lanes() []LaneInfo {
 		info.Shape = shape
 		all = append(all, info)
 	}
-	slices.SortFunc(all, func(a, b LaneInfo) int { return strings.Compare(laneKey(a.Lane), laneKey(b.Lane)) })
+	slices.SortFunc(all, func(a, b LaneInfo) int {
+		return cmp.Or(cmp.Compare(a.Lane.Band, b.Lane.Band), strings.Compare(string(a.Lane.Shape), string(b.Lane.Shape)),
+			strings.Compare(a.Lane.Project, b.Lane.Project))
+	})
 	return all
 }
 
@@ -168,6 +188,7 @@ func (t *laneTable) note(lane job.Lane, in time.Duration) *LaneInfo {
 		t.lanes[lane] = info
 	}
 	info.heat.warm(in, time.Now())
+	t.list = nil
 	return info
 }
 
@@ -178,7 +199,26 @@ func (t *laneTable) nudge() {
 	t.signal()
 }
 
+// signal tells of a change: at once after a quiet time, otherwise together with what else changes in the next moment. A
+// worker looks at all its lanes each time; a matrix that makes a thousand lanes must not make it look a thousand times.
+// t.mu is held.
 func (t *laneTable) signal() {
+	t.list = nil
+	switch wait := changeLull - time.Since(t.told); {
+	case wait <= 0:
+		t.tell()
+	case t.later == nil:
+		t.later = time.AfterFunc(wait, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.later = nil
+			t.tell()
+		})
+	}
+}
+
+func (t *laneTable) tell() {
+	t.told = time.Now()
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -192,6 +232,19 @@ func (t *laneTable) heat(lane job.Lane) (h heat, ok bool) {
 		return heat{}, false
 	}
 	return info.heat, true
+}
+
+// heats is heat of many, in one go.
+func (t *laneTable) heats(wants []Want) []heat {
+	all := make([]heat, len(wants))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, w := range wants {
+		if info := t.lanes[w.Lane]; info != nil {
+			all[i] = info.heat
+		}
+	}
+	return all
 }
 
 func (t *laneTable) count() int {
@@ -254,6 +307,11 @@ func (q *Queue) createConsumer(ctx context.Context, lane job.Lane) error {
 	const maximumConsumers = 10026
 	if errors.As(err, &api) && api.ErrorCode == maximumConsumers {
 		return fmt.Errorf("%w: the broker allows no more consumers on %s (%w)", ErrTooManyLanes, StreamLanes, err)
+	}
+	// A consumer made while one of its name is being deleted can lose its folder to that: it then serves, and every later
+	// "create" of it fails (nats-server 2.15, until it is restarted). That it is there is what counts.
+	if _, here := q.js.Consumer(ctx, StreamLanes, laneConsumer(lane)); here == nil {
+		return nil
 	}
 	return fmt.Errorf("consumer of lane %s: %w", laneKey(lane), err)
 }

@@ -114,51 +114,71 @@ func (p *Puller) best(c *caller, a arrival) arrival {
 func (p *Puller) sweep(ctx context.Context, c *caller, wants []Want) (arrival, bool) {
 	p.giveUpLate()
 	waiting := p.waiting()
-	for i, w := range wants {
+	asking := p.toAsk(wants)
+	known := p.survey(ctx, len(asking))
+	for _, q := range asking {
 		if ctx.Err() != nil {
 			return arrival{}, false
 		}
 		select {
 		case a := <-c.got:
-			if c.rank[a.lane] <= i {
+			if c.rank[a.lane] <= q.rank {
 				return a, true
 			}
 			c.got <- a // the lanes before its own come first; there is room, it has just left
 		default:
 		}
-		h, skip := p.skip(w.Lane)
-		if skip {
-			continue
+		if !q.empty && !known.empty(q) {
+			if m, ok := p.probe(ctx, q.Want); ok {
+				return arrival{q.Lane, m}, true
+			}
+			q.was = quietness{messages: known[laneSubject(q.Lane)], asked: time.Now()}
 		}
-		m, ok := p.probe(ctx, w)
-		if ok {
-			return arrival{w.Lane, m}, true
-		}
-		hot := p.isHot(w.Lane, h)
-		if hot && waiting < maxWaiting && p.stand(w) {
+		hot := p.isHot(q.Lane, q.heat)
+		if hot && waiting < maxWaiting && p.stand(q.Want) {
 			waiting++
 			continue
 		}
-		p.markQuiet(w.Lane, h, hot)
+		p.markQuiet(q, hot)
 	}
 	return arrival{}, false
 }
 
-// skip reports whether the lane need not be asked: a pull waits there, or it was found empty a moment ago and has not
-// been announced since.
-func (p *Puller) skip(lane job.Lane) (h heat, skip bool) {
-	h, _ = p.q.lanes.heat(lane)
+// question is a lane to ask.
+type question struct {
+	Want
+	rank  int
+	heat  heat
+	was   quietness // as it was found the last time
+	empty bool      // it has just shown that it is
+}
+
+// toAsk lists the lanes of which it is not known that they are empty: no pull waits there, and they were not found empty
+// a moment ago, or have been announced since.
+func (p *Puller) toAsk(wants []Want) []question {
+	var asking []question
+	now, heats := time.Now(), p.q.lanes.heats(wants)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.onLane[lane] != nil {
-		return h, true
+	for i, w := range wants {
+		if p.onLane[w.Lane] != nil {
+			continue
+		}
+		h := heats[i]
+		quiet, found := p.quiet[w.Lane]
+		announced := h.rev != quiet.rev
+		if found && now.Before(quiet.until) && !announced {
+			continue
+		}
+		_, stood := p.stood[w.Lane]
+		delete(p.stood, w.Lane)
+		delete(p.quiet, w.Lane)
+		if announced {
+			quiet.asked = time.Time{}
+		}
+		asking = append(asking, question{Want: w, rank: i, heat: h, was: quiet, empty: stood})
 	}
-	quiet, ok := p.quiet[lane]
-	if ok && time.Now().Before(quiet.until) && h.rev == quiet.rev {
-		return h, true
-	}
-	delete(p.quiet, lane)
-	return h, false
+	return asking
 }
 
 // isHot reports whether the lane is worth a waiting pull: it got a job lately or is about to.
@@ -173,17 +193,18 @@ func (p *Puller) isHot(lane job.Lane, h heat) bool {
 }
 
 // markQuiet leaves a lane alone for a while, or until it is due if something is scheduled on it.
-func (p *Puller) markQuiet(lane job.Lane, h heat, hot bool) {
+func (p *Puller) markQuiet(q question, hot bool) {
 	pause := coldSweep
 	if hot {
 		pause = hotSweep
-	} else if due := h.next(time.Now()); due > 0 {
+	} else if due := q.heat.next(time.Now()); due > 0 {
 		pause = min(pause, due)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.quiet[lane]; !ok { // a status may just have set a shorter one
-		p.quiet[lane] = quietness{until: time.Now().Add(pause), rev: h.rev}
+	if _, ok := p.quiet[q.Lane]; !ok { // a status may just have set a shorter one
+		q.was.until, q.was.rev = time.Now().Add(pause), q.heat.rev
+		p.quiet[q.Lane] = q.was
 	}
 }
 

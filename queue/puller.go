@@ -26,8 +26,14 @@ const (
 	// probeWait bounds the answer to a sweeping pull.
 	probeWait = 2 * time.Second
 
-	// hotSweep is how often a hot lane is asked that has no waiting pull, because there are too many hot lanes.
+	// hotSweep is how often a hot lane is looked at that has no waiting pull, because there are too many hot lanes.
 	hotSweep = time.Second
+
+	// busySweep is how often such a lane is asked while all its messages seem to be with others: one may have come back.
+	busySweep = 5 * time.Second
+
+	// surveyFrom is from how many lanes on one look at all lanes is cheaper than asking each.
+	surveyFrom = 8
 
 	// coldSweep is how often a quiet lane is asked without having been announced: a safety net only.
 	coldSweep = 30 * time.Second
@@ -58,6 +64,7 @@ type Puller struct {
 	pulls  map[string]*pull       // not answered yet, by the last token of their inbox: a status comes back to that
 	onLane map[job.Lane]*pull     // the same by lane, at most one each: a job comes back under its lane's subject
 	quiet  map[job.Lane]quietness // lanes found empty that are not worth a waiting pull now
+	stood  map[job.Lane]struct{}  // lanes whose waiting pull has just run out: they are empty
 	hot    map[job.Lane]time.Time // lanes that gave this worker a job
 	caller *caller
 	closed bool
@@ -77,6 +84,9 @@ type pull struct {
 type quietness struct {
 	until time.Time
 	rev   uint64 // of the last announcement
+
+	messages uint64    // that it had when it had none for us: they are with others
+	asked    time.Time // when that was found out
 }
 
 // caller is the one Next in progress.
@@ -96,7 +106,7 @@ type arrival struct {
 func (q *Queue) NewPuller(s *Session) (*Puller, error) {
 	p := &Puller{
 		q: q, session: s, inbox: q.nc.NewInbox(), pulls: map[string]*pull{}, onLane: map[job.Lane]*pull{},
-		quiet: map[job.Lane]quietness{}, hot: map[job.Lane]time.Time{},
+		quiet: map[job.Lane]quietness{}, stood: map[job.Lane]struct{}{}, hot: map[job.Lane]time.Time{},
 		drained: make(chan struct{}), watched: make(chan struct{}),
 	}
 	sub, err := q.nc.Subscribe(p.inbox+".*", p.take)
@@ -154,7 +164,9 @@ func (p *Puller) takeStatus(req *pull, m *nats.Msg) {
 	case req == nil:
 	case req.answer != nil:
 		req.answer <- m
-	case m.Header.Get(headerStatus) != "408":
+	case m.Header.Get(headerStatus) == "408":
+		p.stood[req.lane] = struct{}{}
+	default:
 		// Leadership change, consumer deleted, server shutdown: ask again, but not in a tight loop.
 		h, _ := p.q.lanes.heat(req.lane)
 		p.quiet[req.lane] = quietness{until: time.Now().Add(5 * pauseMin), rev: h.rev}
@@ -210,6 +222,7 @@ func (p *Puller) reset() {
 		}
 	}
 	clear(p.quiet)
+	clear(p.stood)
 	p.wakeCaller()
 }
 

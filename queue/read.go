@@ -198,17 +198,15 @@ func (q *Queue) Counts(ctx context.Context) (Counts, error) {
 }
 
 func (q *Queue) streamState(ctx context.Context, stream, filter string) (jetstream.StreamState, error) {
-	var opts []jetstream.StreamInfoOpt
-	if filter != "" {
-		opts = append(opts, jetstream.WithSubjectFilter(filter))
-	}
 	s, err := q.js.Stream(ctx, stream)
 	if err != nil {
 		return jetstream.StreamState{}, fmt.Errorf("%s: %w", stream, streamError(err))
 	}
-	info, err := s.Info(ctx, opts...)
-	if err != nil {
-		return jetstream.StreamState{}, fmt.Errorf("%s: %w", stream, err)
+	info := s.CachedInfo()
+	if filter != "" {
+		if info, err = s.Info(ctx, jetstream.WithSubjectFilter(filter)); err != nil {
+			return jetstream.StreamState{}, fmt.Errorf("%s: %w", stream, err)
+		}
 	}
 	info.State.FirstSeq = max(info.State.FirstSeq, 1) // 0 in a stream that never had a message
 	return info.State, nil

@@ -28,6 +28,9 @@ func (q *Queue) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 		return Receipt{}, err
 	}
 	body, err := json.Marshal(j)
+	if err == nil {
+		err = errors.Join(checkJob(&j, len(body)), j.Spec.CheckWhen(q.now()))
+	}
 	if err != nil {
 		return Receipt{}, fmt.Errorf("submit: %w", err)
 	}
@@ -63,9 +66,6 @@ func (q *Queue) complete(j *job.Job) error {
 	}
 	if j.SubmittedAt.IsZero() {
 		j.SubmittedAt = q.now().UTC()
-	}
-	if err := errors.Join(checkJob(j), j.Spec.CheckWhen(q.now())); err != nil {
-		return fmt.Errorf("submit: %w", err)
 	}
 	return nil
 }
