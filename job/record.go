@@ -34,6 +34,11 @@ type Record struct {
 	Group        *GroupRecord `json:"group,omitempty"` // on the group's own key
 	Lease        *LeaseRecord `json:"lease,omitempty"` // of kind lease, once it has been given
 
+	// Waiting: for its dependencies; it has had no message on a lane yet.
+	Waiting bool `json:"waiting,omitempty"`
+	// Awaited: others wait for it, so its end wakes them.
+	Awaited bool `json:"awaited,omitempty"`
+
 	QueuedAt  time.Time  `json:"queued_at"`
 	NotBefore *time.Time `json:"not_before,omitempty"` // backoff or begin: the epoch's lane message is due then
 	Priority  *int       `json:"priority,omitempty"`   // as changed after the submit

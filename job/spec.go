@@ -41,8 +41,10 @@ type Spec struct {
 	Begin       *time.Time `json:"begin,omitempty"`
 	Deadline    *time.Time `json:"deadline,omitempty"`
 	WaitTimeout Duration   `json:"wait_timeout,omitempty"`
-	DependsOn   []string   `json:"depends_on,omitempty"`
-	SameGPUAs   string     `json:"same_gpu_as,omitempty"`
+
+	DependsOn     []Dependency `json:"depends_on,omitempty"`      // all of them
+	IfParentFails string       `json:"if_parent_fails,omitempty"` // cancel (default), wait
+	SameGPUAs     string       `json:"same_gpu_as,omitempty"`
 
 	Retry      *Retry      `json:"retry,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`

@@ -67,6 +67,7 @@ func checkContent(s Spec) problems {
 	s.checkContainer(&ps)
 	s.checkEnv(&ps)
 	s.checkTimes(&ps)
+	s.checkDependencies(&ps)
 	s.checkRetry(&ps)
 	s.checkFailReasons(&ps)
 	s.checkStop(&ps)

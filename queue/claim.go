@@ -196,6 +196,9 @@ func (q *Queue) newRecord(j *job.Job, ref Ref) *job.Record {
 		Version: job.Version, JobID: j.ID, Number: ref.Number, Index: ref.IndexPtr(), Project: j.Project, User: j.User,
 		Name: j.Spec.Name, State: job.Queued, Epoch: 1, Round: 1, Requirements: requirementsOf(j, ref), QueuedAt: j.SubmittedAt,
 	}
+	if len(j.Spec.DependsOn) > 0 && !ref.Task {
+		rec.Waiting, rec.Reason, rec.ReasonText = true, reasonDependency, waitingText(j.Spec)
+	}
 	if j.Spec.Hold && !ref.Task {
 		rec.State, rec.Reason, rec.ReasonText = job.Held, "Held", heldText(j.User, "submitted so")
 	}

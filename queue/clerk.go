@@ -200,7 +200,7 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 			state: job.Cancelled, reason: "Duplicate", text: fmt.Sprintf("job %d has the same idempotency key", first),
 		})
 	}
-	if err := c.q.remind(ctx, j, number); err != nil {
+	if err := c.q.remind(ctx, j, number, nil); err != nil {
 		return nil, err
 	}
 	waits, err := c.q.enter(ctx, j, number)

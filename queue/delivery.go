@@ -177,7 +177,7 @@ func (d *Delivery) forget(ctx context.Context) error {
 		err = d.q.publishEnd(ctx, d.Ref(), rec, "forget")
 	case rec.State == job.Queued && rec.Cancel != nil:
 		err = d.q.endUnclaimed(ctx, d.Ref(), ending{state: job.Cancelled, by: rec.Cancel})
-	case rec.State == job.Queued && d.Epoch < rec.Epoch:
+	case rec.State == job.Queued && d.Epoch < rec.Epoch && !rec.Waiting:
 		err = d.q.dispatch(ctx, d.q.parcelFor(&d.Job, d.Ref(), rec))
 	}
 	if err != nil && !errors.Is(err, ErrFinal) {

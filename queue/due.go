@@ -16,7 +16,8 @@ import (
 // overdue is asked again when it comes, and also when the job is claimed, so that one that gets lost lets nothing start
 // late.
 type dueMessage struct {
-	Due string `json:"due"` // number
+	Due string `json:"due"`          // number
+	By  string `json:"by,omitempty"` // the job whose end is the reason to look: it waits for that
 }
 
 // overdue reports whether a job that nobody runs must not start any more, with the word and the sentence for it.
@@ -26,7 +27,8 @@ func overdue(j *job.Job, rec *job.Record, now time.Time) (reason, text string, y
 	}
 	limit := j.Spec.WaitTimeout.Std()
 	started := rec != nil && len(rec.Attempts) > 0
-	if limit > 0 && !started && !now.Before(waitsSince(j, rec).Add(limit)) {
+	waiting := rec != nil && rec.Waiting || rec == nil && len(j.Spec.DependsOn) > 0 // its time begins when its parents have ended
+	if limit > 0 && !started && !waiting && !now.Before(waitsSince(j, rec).Add(limit)) {
 		return "wait_timeout", fmt.Sprintf("it was not started within %s", j.Spec.WaitTimeout), true
 	}
 	return "", "", false
@@ -45,13 +47,13 @@ func waitsSince(j *job.Job, rec *job.Record) time.Time {
 }
 
 // dueAt is the next moment at which a job may become overdue; zero: never.
-func dueAt(j *job.Job, now time.Time) time.Time {
+func dueAt(j *job.Job, rec *job.Record, now time.Time) time.Time {
 	var at time.Time
 	if d := j.Spec.Deadline; d != nil {
 		at = *d
 	}
 	if j.Spec.WaitTimeout > 0 {
-		end := waitsSince(j, nil).Add(j.Spec.WaitTimeout.Std())
+		end := waitsSince(j, rec).Add(j.Spec.WaitTimeout.Std())
 		if at.IsZero() || end.Before(at) && end.After(now) {
 			at = end
 		}
@@ -60,9 +62,9 @@ func dueAt(j *job.Job, now time.Time) time.Time {
 }
 
 // remind puts a wake-up for the job on the schedule, once however often it is called.
-func (q *Queue) remind(ctx context.Context, j *job.Job, number uint64) error {
+func (q *Queue) remind(ctx context.Context, j *job.Job, number uint64, rec *job.Record) error {
 	now := q.now()
-	at := dueAt(j, now)
+	at := dueAt(j, rec, now)
 	if at.IsZero() {
 		return nil
 	}
@@ -133,6 +135,12 @@ func (q *Queue) wakeUp(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(j.Spec.DependsOn) > 0 {
+		by, _ := ParseRef(d.By) // none: it is the time that woke us
+		if err := q.settleWait(ctx, j, ref, by); err != nil {
+			return err
+		}
+	}
 	rec, _, err := q.records.get(ctx, ref)
 	if err != nil {
 		return err
@@ -140,8 +148,8 @@ func (q *Queue) wakeUp(ctx context.Context, data []byte) error {
 	if _, err := q.expire(ctx, ref, j, rec); err != nil {
 		return err
 	}
-	if at := dueAt(j, q.now()); at.After(q.now()) {
-		return q.remind(ctx, j, ref.Number) // the waiting limit is through, the deadline is still to come
+	if at := dueAt(j, rec, q.now()); d.By == "" && at.After(q.now()) {
+		return q.remind(ctx, j, ref.Number, rec) // the waiting limit is through, the deadline is still to come
 	}
 	return nil
 }

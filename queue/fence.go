@@ -25,7 +25,7 @@ func judge(rec *job.Record, epoch int) verdict {
 		return mayClaim
 	case epoch > rec.Epoch:
 		return tooEarly
-	case epoch < rec.Epoch, rec.State.Final(), rec.State == job.Held:
+	case epoch < rec.Epoch, rec.State.Final(), rec.State == job.Held, rec.Waiting:
 		return mayForget
 	case rec.State == job.Running:
 		return isRunning

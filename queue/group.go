@@ -156,6 +156,9 @@ func (k *keeper) turn(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := k.c.q.wakeForTasks(ctx, k.number, rec); err != nil {
+		return false, err
+	}
 	limit := maxFailures(k.j)
 	switch {
 	case now.ended >= k.list.count():
@@ -163,7 +166,7 @@ func (k *keeper) turn(ctx context.Context) (over bool, err error) {
 	case limit > 0 && now.failed >= limit:
 		k.poke()
 		return false, k.stop(ctx, failuresText(now.failed, limit))
-	case rec.State == job.Held:
+	case rec.State == job.Held, rec.Waiting:
 		return false, nil
 	}
 	return false, k.topUp(ctx, rec, rev, now)

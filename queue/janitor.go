@@ -196,6 +196,8 @@ func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.J
 	case !ref.Task && isOverdue(j, rec, jan.q.now()):
 		_, err := jan.q.expire(ctx, ref, j, rec)
 		return nil, err
+	case rec != nil && rec.Waiting && !ref.Task:
+		return nil, errors.Join(jan.q.await(ctx, j, ref), jan.q.settleWait(ctx, j, ref, Ref{}))
 	case j.IsGroup() && !ref.Task:
 		return jan.lookAtTasks(ctx, scan, ref.Number, j, rec, did)
 	case rec == nil && !ref.Task && entersWaiting(j):

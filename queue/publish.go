@@ -33,7 +33,7 @@ func (q *Queue) closeRecord(j *job.Job, ref Ref, rec *job.Record, result job.Res
 	result = q.fill(result, base)
 	rec.State, rec.Reason, rec.ReasonText = result.State, "", result.Reason
 	rec.EndedAt, rec.NotBefore = result.EndedAt, nil
-	rec.Session, rec.Devices = "", nil
+	rec.Session, rec.Devices, rec.Waiting = "", nil, false
 	rec.Result = &result
 }
 
@@ -121,6 +121,9 @@ func (q *Queue) publishEnd(ctx context.Context, ref Ref, rec *job.Record, verb s
 		return err
 	}
 	if err := q.bury(ctx, ref, rec.Result); err != nil {
+		return err
+	}
+	if err := q.wakeWaiting(ctx, ref, rec); err != nil {
 		return err
 	}
 	if err := q.step(verb + ":result"); err != nil {

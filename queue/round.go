@@ -266,7 +266,7 @@ func startOver(rec *job.Record, now time.Time, resultSeq uint64) {
 	rec.State, rec.Reason, rec.ReasonText = job.Queued, "", ""
 	rec.Cancel, rec.Run, rec.Result = nil, nil, nil
 	rec.StartedAt, rec.EndedAt, rec.NotBefore = nil, nil, nil
-	rec.Session, rec.Machine, rec.Devices, rec.Progress = "", "", nil, ""
+	rec.Session, rec.Machine, rec.Devices, rec.Progress, rec.Waiting = "", "", nil, "", false
 	rec.QueuedAt, rec.ResultSeq = now, resultSeq
 }
 

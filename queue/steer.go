@@ -47,7 +47,7 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 	if r.TimeLimit != nil && j.Spec.IsLease() {
 		return "", fmt.Errorf("%w: a lease has no time limit; berth lease extend %s moves its end", ErrBadRequest, ref)
 	}
-	edit, err := steering(verb, by, r)
+	edit, err := steering(verb, j, by, r)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 }
 
 // steering is what a verb does to the record of a job that has not ended.
-func steering(verb, by string, r controlRequest) (func(rec *job.Record) error, error) {
+func steering(verb string, j *job.Job, by string, r controlRequest) (func(rec *job.Record) error, error) {
 	switch verb {
 	case verbHold:
 		return func(rec *job.Record) error {
@@ -104,6 +104,10 @@ func steering(verb, by string, r controlRequest) (func(rec *job.Record) error, e
 				return errNoChange
 			}
 			rec.State, rec.Reason, rec.ReasonText = job.Queued, "", ""
+			if rec.Waiting { // its parents' end puts it on a lane
+				rec.Reason, rec.ReasonText = reasonDependency, waitingText(j.Spec)
+				return nil
+			}
 			rec.Epoch++
 			return nil
 		}, nil
@@ -140,7 +144,7 @@ func change(rec *job.Record, r controlRequest) error {
 		return nil
 	}
 	rec.Priority = r.Priority
-	if rec.State == job.Queued {
+	if rec.State == job.Queued && !rec.Waiting {
 		rec.Epoch++
 	}
 	return nil

@@ -32,6 +32,7 @@ const (
 	BucketMachines     = "berth_machines"     // <machine>: presence and snapshot
 	BucketProjects     = "berth_projects"     // set.<project>: its settings; held.<project>: who holds the GPUs of one with a limit
 	BucketDead         = "berth_dead"         // <number>[.<index>]: jobs the system could not run, until somebody has dealt with them
+	BucketWaits        = "berth_waits"        // <number>.<index or all>.<child>: who waits for the end of a job or task
 	BucketKeys         = "berth_keys"         // <project>.<user>.<hash>: idempotency keys; elect.<duty>: elections
 )
 

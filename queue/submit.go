@@ -27,6 +27,9 @@ func (q *Queue) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	if err := q.complete(&j); err != nil {
 		return Receipt{}, err
 	}
+	if err := q.NameParents(ctx, &j); err != nil {
+		return Receipt{}, fmt.Errorf("submit: %w", err)
+	}
 	body, err := json.Marshal(j)
 	if err == nil {
 		err = errors.Join(checkJob(&j, len(body)), j.Spec.CheckWhen(q.now()))

@@ -76,6 +76,7 @@ func streams(o Options) []jetstream.StreamConfig {
 		bucket(o, BucketMachines, presenceTTL, true),
 		bucket(o, BucketProjects, 0, true),
 		bucket(o, BucketDead, 90*day, true),
+		bucket(o, BucketWaits, 90*day, true),
 		bucket(o, BucketKeys, 0, true),
 		jobs, // last: where it is, everything else is too
 	}
