@@ -121,6 +121,9 @@ func showJob(g *cli.Globals, p prepared) error {
 	if len(s.Secrets) > 0 {
 		row("secrets", screen.Safe(strings.Join(s.Secrets, ", "))+" (by name; the machine has the values)")
 	}
+	for _, d := range s.DependsOn {
+		row("waits until", screen.Safe(d.Text()))
+	}
 	if text := whenText(s); text != "" {
 		row("starts", text)
 	}

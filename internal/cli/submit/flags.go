@@ -44,6 +44,7 @@ type flags struct {
 	many      many
 	box       box
 	when      when
+	parents   parents
 
 	retries int
 	retryOn []string
@@ -63,8 +64,8 @@ type flags struct {
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
-	Flags: []string{"preemptible", "after-ok", "after", "same-gpu-as",
-		"progress", "gres", "time", "dependency", "job-name"},
+	Flags: []string{"preemptible", "same-gpu-as",
+		"progress", "gres", "time", "job-name"},
 }
 
 func bind(cmd *cobra.Command) *flags {
@@ -74,6 +75,7 @@ func bind(cmd *cobra.Command) *flags {
 	f.bindRun()
 	f.box.bind(f.set)
 	f.bindWhen()
+	f.bindParents()
 	f.bindMany()
 	f.bindAnswer()
 	cmd.Flags().SortFlags = false

@@ -57,7 +57,7 @@ func located(file string, i, n int, err error) error {
 func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 	spec := s.spec
 	f.apply(&spec)
-	if err := errors.Join(f.applyWhen(&spec, env), f.applyMany(&spec, env)); err != nil {
+	if err := errors.Join(f.applyWhen(&spec, env), f.applyParents(&spec), f.applyMany(&spec, env)); err != nil {
 		return prepared{}, err
 	}
 	if err := f.freeze(&spec, env); err != nil {

@@ -28,7 +28,8 @@ type receipt struct {
 }
 
 // send asks the fleet, then the broker, and waits where that was asked for.
-func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error {
+func send(ctx context.Context, g *cli.Globals, f *flags, all *family) error {
+	jobs := all.jobs
 	q, done, err := cli.Dial(ctx, g)
 	if err != nil {
 		return err
@@ -41,11 +42,15 @@ func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error 
 	if err == nil && f.when.now {
 		err = askRoom(ctx, q, g.Env(), jobs)
 	}
+	if err == nil {
+		err = all.check(ctx, q)
+	}
 	if err != nil {
 		return refused(g, f, jobs, err)
 	}
 	receipts := make([]receipt, 0, len(jobs))
-	for i, p := range jobs {
+	for _, i := range all.order {
+		p := all.named(i)
 		r, err := submitOne(ctx, q, p)
 		if err != nil {
 			return partly(receipts, len(jobs), err)
@@ -57,6 +62,9 @@ func send(ctx context.Context, g *cli.Globals, f *flags, jobs []prepared) error 
 		}
 		r.Reason = notes[i]
 		receipts = append(receipts, r)
+		if name := p.job.Spec.Name; name != "" {
+			all.number[name] = r.Number
+		}
 		if f.follow || f.wait && isJSON(g) {
 			continue // stdout is the job's, or the result's
 		}
@@ -88,7 +96,7 @@ func submitOne(ctx context.Context, q *queue.Queue, p prepared) (receipt, error)
 
 func submitError(err error) error {
 	switch {
-	case errors.Is(err, queue.ErrTooLarge):
+	case errors.Is(err, queue.ErrTooLarge), errors.Is(err, queue.ErrParent), errors.Is(err, queue.ErrAmbiguous):
 		return exit.With(exit.Spec, err)
 	case errors.Is(err, queue.ErrTooManyLanes):
 		return exit.With(exit.Refused, err)

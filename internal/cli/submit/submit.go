@@ -60,10 +60,14 @@ func run(ctx context.Context, g *cli.Globals, f *flags, args []string, dash int)
 	if f.follow && (len(jobs) > 1) {
 		return exit.Errorf(exit.Usage, "--follow shows one job, here are %d", len(jobs)).Hinted("--wait waits for all of them")
 	}
+	all, err := newFamily(jobs)
+	if err != nil {
+		return err
+	}
 	if f.dryRun {
 		return showDry(ctx, g, jobs)
 	}
-	return send(ctx, g, f, jobs)
+	return send(ctx, g, f, all)
 }
 
 // check finds flags that contradict each other.

@@ -30,7 +30,7 @@ func (f *flags) checkWhen() error {
 	if !f.when.now {
 		return nil
 	}
-	for _, name := range []string{"hold", "begin", "deadline", "wait-timeout", "dry-run"} {
+	for _, name := range []string{"hold", "begin", "deadline", "wait-timeout", "after-ok", "after", "dependency", "dry-run"} {
 		if f.given(name) {
 			return exit.Errorf(exit.Usage, "--now and --%s exclude each other: with --now it starts at once, or is not queued", name)
 		}
