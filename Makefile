@@ -39,6 +39,11 @@ lint: ## gofmt, vet and golangci-lint (installs it when missing)
 
 FUZZTIME ?= 20s
 .PHONY: engine
+.PHONY: vm
+vm: ## tests of isolation on a machine of their own with cgroup v2 (qemu; about 3 minutes)
+	runner/vm.sh "$${XDG_CACHE_HOME:-$$HOME/.cache}/berth/kernel"
+
+.PHONY: engine
 engine: ## unpack a container engine into the cache folder, for the tests of containers (Debian, as root)
 	runner/container/enginetest/fetch.sh "$${XDG_CACHE_HOME:-$$HOME/.cache}/berth/engine"
 

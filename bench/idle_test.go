@@ -133,10 +133,15 @@ func (w *installed) watch(tb testing.TB, d time.Duration) float64 {
 // hold starts n jobs that do nothing, each on a GPU of its own.
 func (w *installed) hold(tb testing.TB, n int) []uint64 {
 	tb.Helper()
+	return w.holdEach(tb, n, job.Requirements{GPUs: 1})
+}
+
+func (w *installed) holdEach(tb testing.TB, n int, req job.Requirements) []uint64 {
+	tb.Helper()
 	var numbers []uint64
 	for range n {
 		r, err := w.queue.Submit(tb.Context(), job.Job{
-			Project: "bench", User: "bench", Requirements: job.Requirements{GPUs: 1},
+			Project: "bench", User: "bench", Requirements: req,
 			Spec: job.Spec{Command: []string{"sleep", "3600"}, Workdir: "/"},
 		})
 		if err != nil {

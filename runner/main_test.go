@@ -9,6 +9,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getpid() == 1 {
+		beInit()
+		return
+	}
 	fakerun.Take()
 	if store := os.Getenv(workerKey); store != "" {
 		beWorker(store)

@@ -67,7 +67,7 @@ func Probe(try func(dir string) error) Tree {
 		t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; v1 limits " + strings.Join(t.Controllers, ", ") + " of runs that ask for it"
 		return t
 	}
-	t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; without the memory controller (hybrid hierarchy or not delegated) host memory is not limited"
+	t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; without the memory controller (hybrid hierarchy, or not delegated: with systemd Delegate=yes and DelegateSubgroup=" + Leaf + ") host memory is not limited"
 	return t
 }
 
@@ -81,8 +81,13 @@ func (t Tree) prove(try func(dir string) error) error {
 	return errors.Join(err, g.Kill(), g.Remove())
 }
 
-// makeRoot makes the folder for groups below this process's own place in the v2 hierarchy: that is what a service
-// manager delegates.
+// Leaf is the name of the group in which the worker and its shims are themselves, where a service manager delegates a
+// group to them (systemd: DelegateSubgroup=worker). The groups of runs are made beside it: a group that hands
+// controllers down must not hold processes.
+const Leaf = "worker"
+
+// makeRoot makes the folder for groups below this process's own place in the v2 hierarchy, or beside it: that is what a
+// service manager delegates.
 func makeRoot() (string, error) {
 	mount, err := mountPoint("cgroup2 ", "")
 	if err != nil {
@@ -92,9 +97,9 @@ func makeRoot() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root := mount + strings.TrimSuffix(own, "/") + "/berth"
+	root := mount + strings.TrimSuffix(strings.TrimSuffix(own, "/"+Leaf), "/") + "/berth"
 	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("no cgroup of our own (with systemd: Delegate=yes): %w", err)
+		return "", fmt.Errorf("no cgroup of our own (with systemd: Delegate=yes and DelegateSubgroup=%s): %w", Leaf, err)
 	}
 	if _, err := os.Stat(root + "/cgroup.kill"); err != nil {
 		return "", errors.New("the kernel has no cgroup.kill (Linux 5.14 or newer has)")
@@ -140,6 +145,9 @@ func ownPath(key string) (string, error) {
 // enable hands the wanted controllers down to root's children and returns those it got.
 func enable(root string) []string {
 	parent := strings.TrimSuffix(root, "/berth")
+	if crowded(parent) {
+		return nil
+	}
 	var got []string
 	for _, c := range wanted {
 		if !has(parent, "cgroup.controllers", c) {
@@ -153,6 +161,16 @@ func enable(root string) []string {
 		}
 	}
 	return got
+}
+
+// crowded reports whether a group holds processes itself. Such a group cannot hand down the memory controller; those it
+// can hand down would make all groups below it unusable. The root of the hierarchy, which has no type, may do both.
+func crowded(dir string) bool {
+	if _, err := os.Stat(dir + "/cgroup.type"); err != nil {
+		return false
+	}
+	procs, err := os.ReadFile(dir + "/cgroup.procs")
+	return err == nil && len(bytes.TrimSpace(procs)) > 0
 }
 
 func grant(dir, controller string) error {

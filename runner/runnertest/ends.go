@@ -341,7 +341,7 @@ func testHostMemory(t *testing.T, s suite) {
 	run := b.run("print=greedy", "grow=600")
 	run.Limits = runner.Limits{MemoryMB: 150, PIDs: 200}
 	exit := b.wait(b.start(run))
-	if exit.Signal != "SIGKILL" || exit.OOMKills != 1 || exit.Cause != "" {
+	if exit.Signal != "SIGKILL" || exit.OOMKills < 1 || exit.Cause != "" {
 		t.Errorf("ended with %d %q %q, %d OOM kills; want the kernel's kill, counted", exit.Code, exit.Signal, exit.Cause, exit.OOMKills)
 	}
 	if exit.PeakMemoryMB == nil || *exit.PeakMemoryMB > 160 || *exit.PeakMemoryMB < 100 {

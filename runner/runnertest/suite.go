@@ -34,7 +34,7 @@ func Suite(t *testing.T, open func(t *testing.T, store string) runner.Runner) {
 		"TimeLimit": testTimeLimit, "Checkpoint": testCheckpoint, "Session": testSession,
 		"Log": testLog, "LogCap": testLogCap, "LogLongLine": testLogLongLine, "LogPartial": testLogPartial,
 		"Adopt": testAdopt, "AdoptEnded": testAdoptEnded, "ShimKilled": testShimKilled, "ShimKilledUnseen": testShimKilledUnseen,
-		"ShimTerminated": testShimTerminated, "Locks": testLocks, "Note": testNote, "HostMemory": testHostMemory, "Rebooted": testRebooted,
+		"ShimTerminated": testShimTerminated, "Locks": testLocks, "Note": testNote, "HostMemory": testHostMemory, "Processes": testProcesses, "Weight": testWeight, "Rebooted": testRebooted,
 		"Steps": testSteps, "StepsFail": testStepsFail, "StepMissing": testStepMissing, "StepsResume": testStepsResume,
 		"StepsStop": testStepsStop, "StepsAdopt": testStepsAdopt, "StepsShimKilled": testStepsShimKilled,
 	} {
