@@ -29,6 +29,7 @@ type Result struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 	Progress    *Progress         `json:"progress,omitempty"` // the last the run said of it
 	Machine     string            `json:"machine,omitempty"`
+	RunAs       string            `json:"run_as,omitempty"` // the account on that machine
 
 	QueuedAt      time.Time  `json:"queued_at"`
 	StartedAt     *time.Time `json:"started_at,omitempty"`

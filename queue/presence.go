@@ -49,6 +49,7 @@ type Machine struct {
 	MemoryMB int64             `json:"memory_mb,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Draining bool              `json:"draining,omitempty"`
+	RunsAs   string            `json:"runs_as,omitempty"` // as whom its runs run, in words
 	Running  []string          `json:"running,omitempty"` // number[.index]
 	// Progress is how far the runs say they are, by number[.index]; those that say nothing are absent.
 	Progress map[string]job.Progress `json:"progress,omitempty"`

@@ -171,6 +171,9 @@ func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.O
 		return shim.State{}, fmt.Errorf("make the folder of run %s: %w", run.ID, err)
 	}
 	b.dir = order.Folder
+	if err := p.give(b.dir, order.Account); err != nil {
+		return shim.State{}, err
+	}
 	if err := errors.Join(writeFile(b.dir, keptFile, marshal(k)), writeFile(b.dir, noteFile, run.Note)); err != nil {
 		return shim.State{}, fmt.Errorf("write the run's folder: %w", err)
 	}
@@ -201,7 +204,7 @@ func orderOf(run Run) (shim.Order, error) {
 	o := shim.Order{
 		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
 		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
-		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets, After: run.After,
+		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets, Account: run.Account, After: run.After,
 	}
 	if o.Steps, err = stepsOf(run); err != nil {
 		return shim.Order{}, err

@@ -121,9 +121,16 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	if err != nil {
 		return runner.Run{}, err
 	}
+	account, err := w.account(a)
+	if err != nil {
+		return runner.Run{}, err
+	}
+	if err := giveCheckpoint(checkpoint, account); err != nil {
+		return runner.Run{}, err
+	}
 	ids := runner.IDs{
 		JobID: ref.String(), Attempt: a.claim.Attempt(), ArrayIndex: ref.IndexPtr(), Params: paramsOf(j, ref),
-		StateDir: w.runner.StateDir(a.id), CheckpointDir: checkpoint, Base: w.cfg.Environ,
+		StateDir: w.runner.StateDir(a.id), CheckpointDir: checkpoint, Base: accountEnviron(w.cfg.Environ, account),
 	}
 	words, rec := runner.WordsOf(a.devices(), ids), a.claim.Record()
 	command, err := runner.Expand(j.Spec.Command, words)
@@ -140,7 +147,7 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	}
 	run := runner.Run{
 		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
-		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(),
+		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(), Account: account,
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
 		TimeLimit: a.claim.TakeTimeLimit(w.background), Checkpoint: checkpointOf(j.Spec),
 		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,

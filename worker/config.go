@@ -43,6 +43,8 @@ type Config struct {
 	// NoRanking asks for every job with the same priority, so that it goes to any machine with room.
 	NoRanking bool
 
+	// Users says as whom each user's jobs run, on a worker that can change; nil: all as the worker itself.
+	Users *UserMap
 	// Secrets is the folder of the files that hold the values of secrets; "": there are none.
 	Secrets string
 

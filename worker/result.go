@@ -33,6 +33,9 @@ func (w *Worker) result(a *attempt, e end) job.Result {
 	v.Reason = inStep(r.Steps, v)
 	r.Outcome, r.Reason, r.Evidence = v.Outcome, v.Reason, v.Evidence
 	r.Progress = w.progressNow(a)
+	if account, err := w.account(a); err == nil && e.startErr == nil {
+		r.RunAs = runAs(account)
+	}
 	r.Warnings = append(a.warned(), e.exit.Warnings...)
 	if n := e.exit.LogDropped; n > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d bytes of its output were not kept: the log has the head and the tail (log_cap)", n, e.exit.LogBytes))

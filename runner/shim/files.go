@@ -42,3 +42,19 @@ func writeJSON(path string, v any) error {
 	}
 	return commit(f, path, v)
 }
+
+// writeInJob makes a file in the folder that belongs to the job, which may have put a link there to somebody else's.
+func writeInJob(path string, b []byte) error {
+	if err := syscall.Unlink(path); err != nil && err != syscall.ENOENT { //nolint:errorlint // as the kernel gives it
+		return &os.PathError{Op: "replace", Path: path, Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(b); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -27,13 +27,14 @@ const (
 
 // launch starts the order's command in its workdir, a session of its own and the cgroup, writing to the two pipes.
 func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err error) {
-	if err := enterable(o.Dir); err != nil {
+	if err := o.Account.look(func() error { return enterable(o.Dir) }); err != nil {
 		return 0, err
 	}
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return 0, refusal{notFound, "the command is empty"}
 	}
-	path, err := resolve(o.Command[0], o.Dir, o.Env)
+	var path string
+	err = o.Account.look(func() (err error) { path, err = resolve(o.Command[0], o.Dir, o.Env); return err })
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +43,7 @@ func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err er
 		return 0, err
 	}
 	defer null.Close()
-	sys := &syscall.SysProcAttr{Setsid: true}
+	sys := &syscall.SysProcAttr{Setsid: true, Credential: o.Account.credential()}
 	if in != nil {
 		group, err := syscall.Open(in.Dir, syscall.O_DIRECTORY|syscall.O_CLOEXEC|oPath, 0)
 		if err != nil {
@@ -59,7 +60,12 @@ func launch(o Order, in *cgroup.Group, stdout, stderr *os.File) (pid int, err er
 	if err := limits.Enter(); err != nil {
 		return 0, errors.Join(err, limits.Leave())
 	}
+	restore := o.Account.prepare()
 	pid, err = syscall.ForkExec(path, o.Command, attr)
+	restore()
+	if err == nil {
+		o.Account.seal(pid)
+	}
 	if left := limits.Leave(); left != nil && err == nil {
 		fmt.Fprintln(os.Stderr, left) // the run is fine; the shim is counted with it
 	}
@@ -76,7 +82,7 @@ func enterable(dir string) error {
 	case err == nil && !info.IsDir():
 		return refusal{cannotExecute, "the workdir " + dir + " is not a folder"}
 	case err == nil:
-		err = syscall.Access(dir, accessExecute)
+		err = mayExecute(dir)
 	}
 	if err != nil {
 		return refusal{cannotExecute, "the workdir " + dir + " cannot be entered: " + cause(err)}
@@ -96,6 +102,9 @@ func resolve(name, dir string, env []string) (string, error) {
 	var blocked error
 	for p := range strings.SplitSeq(search, ":") {
 		path := below(dir, p) + "/" + name
+		if _, err := os.Stat(path); errors.Is(err, os.ErrPermission) {
+			continue // another account's folder, as a shell passes it over
+		}
 		err := executable(path, path)
 		if err == nil {
 			return path, nil
@@ -137,7 +146,7 @@ func executable(path, shown string) error {
 		return refusal{cannotExecute, "cannot look at " + shown + ": " + cause(err)}
 	case info.IsDir():
 		return refusal{cannotExecute, shown + " is a folder"}
-	case info.Mode()&0o111 == 0 || syscall.Access(path, accessExecute) != nil:
+	case info.Mode()&0o111 == 0 || mayExecute(path) != nil:
 		return refusal{cannotExecute, shown + " is not executable (chmod +x?)"}
 	}
 	return nil

@@ -60,6 +60,8 @@ type Order struct {
 	Steps []Step `json:"steps,omitempty"` // of a pipeline, instead of Command
 	First int    `json:"first,omitempty"` // the step to begin with
 
+	Account *Account `json:"account,omitempty"` // nil: as the shim itself
+
 	Secrets []string `json:"secrets,omitempty"` // values that are kept out of the log and the result
 
 	StopSignal       int           `json:"stop_signal"`

@@ -98,6 +98,7 @@ func (s *supervisor) start() error {
 	if late := s.order.Deadline; late > 0 && proc.Boottime() >= late {
 		return refusal{0, "the worker's session was over before the run could begin"}
 	}
+	s.order.Account.own(s.writers)
 	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid())}
 	if err := s.begin(); err != nil {
 		return err
@@ -230,7 +231,7 @@ func (s *supervisor) giveReason() {
 	if cause == "" {
 		return // only leftovers are asked
 	}
-	if err := os.WriteFile(StopReasonFile("."), []byte(cause+"\n"+why+"\n"), 0o644); err != nil {
+	if err := writeInJob(StopReasonFile("."), []byte(cause+"\n"+why+"\n")); err != nil {
 		s.warn("the stop reason could not be written: " + err.Error())
 	}
 }

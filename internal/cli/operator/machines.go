@@ -60,6 +60,7 @@ func machineTable(now time.Time) table.View[standing] {
 			{Title: "CPUS", Field: "cpus", Right: true, Drop: 3, Cell: func(m standing) table.Cell { return table.Text(strconv.Itoa(m.CPUs)) }},
 			{Title: "MEMORY", Field: "memory_mb", Right: true, Drop: 4, Cell: func(m standing) table.Cell { return table.Text(screen.Memory(m.MemoryMB)) },
 				Raw: func(m standing) string { return strconv.FormatInt(m.MemoryMB, 10) }},
+			{Title: "RUNS AS", Field: "runs_as", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.RunsAs) }},
 			{Title: "SOURCE", Field: "gpu_source", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Source) }},
 			{Title: "ISOLATION", Field: "isolation", Wide: true, Cell: func(m standing) table.Cell { return table.Text(dash(m.Isolation)) }},
 			{Title: "VERSION", Field: "version", Wide: true, Cell: func(m standing) table.Cell { return table.Text(m.Version) }},

@@ -22,6 +22,7 @@ import (
 	"github.com/berthq/berth/runner"
 	"github.com/berthq/berth/telemetry"
 	"github.com/berthq/berth/telemetry/detect"
+	"github.com/berthq/berth/worker"
 )
 
 // verdict of one line of the check.
@@ -73,7 +74,7 @@ func check(ctx context.Context, g *cli.Globals, w config.Worker) []finding {
 	gpus, devices := checkGPUs(ctx, w, g.Env())
 	findings := append([]finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
 	findings = append(findings, checkStore(w)...)
-	findings = append(findings, checkLocks(w), checkContainers(ctx, w, devices))
+	findings = append(findings, checkLocks(w), checkUsers(w), checkContainers(ctx, w, devices))
 	return append(findings, checkBroker(ctx, g)...)
 }
 
@@ -121,6 +122,25 @@ func checkStore(w config.Worker) []finding {
 	}
 	defer func() { _ = r.Close() }() // it started nothing
 	return []finding{found, {What: "isolation", Verdict: works, Found: r.Isolation().Text}}
+}
+
+func checkUsers(w config.Worker) finding {
+	f := finding{What: "users", Verdict: works}
+	var users *worker.UserMap
+	if w.Users != "" {
+		var err error
+		if users, err = worker.ReadUserMap(w.Users); err != nil {
+			return finding{f.What, fails, err.Error(), "each line is USER = ACCOUNT; docs/users.md"}
+		}
+	}
+	f.Found = "runs " + worker.RunsAs(users)
+	switch {
+	case users == nil && worker.MayChangeUsers():
+		f.Verdict, f.Do = half, "give each user an account with --users FILE, or run the worker as an account of its own"
+	case users != nil && !worker.MayChangeUsers():
+		f.Verdict, f.Do = half, "start the worker as root, or take --users away"
+	}
+	return f
 }
 
 func checkLocks(w config.Worker) finding {

@@ -56,6 +56,12 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 	if err != nil {
 		return worker.Config{}, exit.Errorf(exit.Failed, "the folder in which workers of this machine lock GPUs: %w", err)
 	}
+	var users *worker.UserMap
+	if w.Users != "" {
+		if users, err = worker.ReadUserMap(w.Users); err != nil {
+			return worker.Config{}, exit.With(exit.Usage, err)
+		}
+	}
 	slots, _ := w.Slots.Value()
 	reserve, _ := w.ReserveMemory.MB()
 	logCap, _ := w.LogCap.MB()
@@ -70,7 +76,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 			Settle: orNone(w.Settle.Std()), Warmup: orNone(w.Warmup.Std()),
 			LockDir: locks, Labels: w.Label, CPUs: cpus(), MemoryMB: memoryMB(),
 		},
-		Environ: runEnviron(env.Environ), Secrets: w.Secrets, OpenGPUs: w.OpenGPUs, DrainFor: w.DrainTimeout.Std(),
+		Environ: runEnviron(env.Environ), Secrets: w.Secrets, Users: users, OpenGPUs: w.OpenGPUs, DrainFor: w.DrainTimeout.Std(),
 		LogCap: logCap << 20, MaxProcesses: w.MaxProcesses, Logger: log, Now: env.Now,
 	}, nil
 }
