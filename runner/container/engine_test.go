@@ -163,6 +163,7 @@ func TestWithARealEngine(t *testing.T) {
 		{"a killed helper and a killed shim leave nothing", killed},
 		{"a new worker adopts it", adopted},
 		{"images that are not there", noImage},
+		{"what registries answer", registries},
 		{"commands that are not there", noCommand},
 		{"GPUs by CDI", gpusByCDI},
 		{"GPUs by the hook", gpusByHook},

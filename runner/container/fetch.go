@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -48,18 +49,22 @@ func (h *helper) fetch(ctx context.Context) error {
 // hint says what to do about what registries answer.
 func hint(err error, loggedIn bool) string {
 	text := err.Error()
-	denied := errdefs.IsUnauthorized(err) || strings.Contains(text, "denied") || strings.Contains(text, "unauthorized")
+	denied := errdefs.IsUnauthorized(err) || hasAny(text, "denied", "unauthorized", "no basic auth credentials")
 	switch {
 	case denied && loggedIn:
 		return " (is the name right? the password this machine has for the registry does not open it)"
 	case denied:
 		return " (is the name right? for a private image, `docker login` as the user the worker runs as)"
-	case errdefs.IsNotFound(err) || strings.Contains(text, "not found") || strings.Contains(text, "manifest unknown"):
+	case errdefs.IsNotFound(err) || hasAny(text, "not found", "manifest unknown"):
 		return " (is the name right, and its tag?)"
-	case strings.Contains(text, "no such host") || strings.Contains(text, "connection refused") || strings.Contains(text, "timeout"):
+	case hasAny(text, "no such host", "connection refused", "timeout"):
 		return " (the registry cannot be reached from this machine)"
 	}
 	return ""
+}
+
+func hasAny(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // logins is what is read of docker's config.json.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ func TestJobsInContainers(t *testing.T) {
 		t.Errorf("announced as %q", m.Containers)
 	}
 	b := box{h, f, engine}
+	b.isChecked()
 	b.succeeds()
 	b.outOfMemory()
 	b.noSuchImage()
@@ -72,6 +74,20 @@ func (b *box) host(ref queue.Ref) int {
 	}
 	b.t.Fatalf("job %s has no process in a container", ref)
 	return 0
+}
+
+// isChecked: worker check names the engine, and whether it knows this machine's GPUs.
+func (b *box) isChecked() {
+	cmd := exec.Command(program, "check", "--store", filepath.Join(b.dir, "check"), "--server", b.broker.URL(), "--container-socket", b.engine.Socket)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "XDG_CONFIG_HOME=" + b.dir, "BERTH_WORKER_PYTHON=none"}, b.fake.Env()...)
+	out, err := cmd.Output()
+	want := "ok       container  container engine " + b.engine.Version + ", GPUs by CDI, at " + b.engine.Socket
+	if !b.engine.CDI {
+		want = "nvidia-ctk cdi generate"
+	}
+	if err != nil || !strings.Contains(string(out), want) {
+		b.t.Errorf("%v, want %q in\n%s", err, want, out)
+	}
 }
 
 // succeeds: its GPU, its environment, its files, its result, and its process counted as its own.
