@@ -78,6 +78,12 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 // see watches a run, fresh or adopted, until it has ended and its end is stored, or until the worker detaches.
 func (w *Worker) see(a *attempt) {
 	w.runs.add(a)
+	for _, d := range a.devices() { // a fault that came while the run was starting found nobody to end
+		if f, faulty := w.sick.faultOf(d.UUID); faulty {
+			a.faults <- f
+			break
+		}
+	}
 	w.tell()
 	defer w.tell()
 	defer w.runs.remove(a)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/berthq/berth/telemetry"
 )
 
 // runBooks are the attempts this worker answers for, by run id.
@@ -106,11 +108,12 @@ func (b *dirtBooks) owner(pid int) string {
 type sickBooks struct {
 	mu     sync.Mutex
 	since  map[string]time.Time // of the last fault
-	orders map[string]string    // an operator's, and why
+	faults map[string]telemetry.Fault
+	orders map[string]string // an operator's, and why
 }
 
 // add notes a fault. False: an operator keeps the GPU out anyway, and his reason stands.
-func (b *sickBooks) add(uuid string, at time.Time) bool {
+func (b *sickBooks) add(uuid string, f telemetry.Fault, at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ordered := b.orders[uuid]; ordered {
@@ -120,7 +123,19 @@ func (b *sickBooks) add(uuid string, at time.Time) bool {
 		b.since = map[string]time.Time{}
 	}
 	b.since[uuid] = at
+	if b.faults == nil {
+		b.faults = map[string]telemetry.Fault{}
+	}
+	b.faults[uuid] = f
 	return true
+}
+
+// faultOf is the fault that keeps a GPU out of service now.
+func (b *sickBooks) faultOf(uuid string) (telemetry.Fault, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, faulty := b.since[uuid]
+	return b.faults[uuid], faulty
 }
 
 // recover takes a GPU off the list of the faulty. False: it is on it no more, an operator has taken it over.

@@ -59,8 +59,9 @@ func (w *Worker) onFault(f telemetry.Fault) {
 		if f.UUID != "" && f.UUID != d.UUID {
 			continue
 		}
+		kept := w.sick.add(d.UUID, f, w.cfg.Now()) // before the runs are told: one that is just starting looks here
 		w.endRunsOn(d.UUID, f)
-		if !w.sick.add(d.UUID, w.cfg.Now()) {
+		if !kept {
 			continue // an operator has it out of service already, and alone brings it back
 		}
 		if err := w.pool.Quarantine(d.UUID, f.String()); err != nil {
