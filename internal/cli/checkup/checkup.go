@@ -30,6 +30,11 @@ type Finding struct {
 	Do      string  `json:"do,omitempty"`
 }
 
+// Bad is a finding that needs somebody to do something.
+func Bad(what string, v Verdict, found, do string) Finding {
+	return Finding{What: what, Verdict: v, Found: found, Do: do}
+}
+
 var colors = map[Verdict]screen.Color{Works: screen.Green, Half: screen.Yellow, Fails: screen.Red}
 
 // Report prints the findings; something that fails is the exit code 1.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthq/berth/internal/cli"
-	"github.com/berthq/berth/internal/cli/exit"
+	"github.com/berthq/berth/internal/cli/checkup"
 	"github.com/berthq/berth/internal/cli/screen"
-	"github.com/berthq/berth/internal/cli/table"
 	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/runner"
@@ -24,23 +22,6 @@ import (
 	"github.com/berthq/berth/telemetry/detect"
 	"github.com/berthq/berth/worker"
 )
-
-// verdict of one line of the check.
-type verdict string
-
-const (
-	works verdict = "ok"
-	half  verdict = "warning" // jobs run, with less
-	fails verdict = "fails"   // no job would run
-)
-
-// finding is one line of the check: what was looked at, what was found, what to do.
-type finding struct {
-	What    string  `json:"what"`
-	Verdict verdict `json:"verdict"`
-	Found   string  `json:"found"`
-	Do      string  `json:"do,omitempty"`
-}
 
 func newCheck(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
@@ -56,43 +37,34 @@ func newCheck(g *cli.Globals) *cobra.Command {
 		}
 		ctx, stop := g.Env().Interruptible(cmd.Context())
 		defer stop()
-		findings := check(ctx, g, w)
-		if err := printFindings(g, findings); err != nil {
-			return err
-		}
-		for _, f := range findings {
-			if f.Verdict == fails {
-				return exit.Silent(exit.Failed)
-			}
-		}
-		return nil
+		return checkup.Report(g, check(ctx, g, w))
 	}
 	return cmd
 }
 
-func check(ctx context.Context, g *cli.Globals, w config.Worker) []finding {
+func check(ctx context.Context, g *cli.Globals, w config.Worker) []checkup.Finding {
 	gpus, devices := checkGPUs(ctx, w, g.Env())
-	findings := append([]finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
+	findings := append([]checkup.Finding{gpus}, checkFrameworks(ctx, w, g.Env(), devices)...)
 	findings = append(findings, checkStore(w)...)
 	findings = append(findings, checkLocks(w), checkUsers(w), checkContainers(ctx, w, devices))
 	return append(findings, checkBroker(ctx, g)...)
 }
 
-func checkGPUs(ctx context.Context, w config.Worker, env cli.Env) (finding, []telemetry.Device) {
-	f := finding{What: "GPUs"}
+func checkGPUs(ctx context.Context, w config.Worker, env cli.Env) (checkup.Finding, []telemetry.Device) {
+	f := checkup.Finding{What: "GPUs"}
 	src, err := detect.Detect(ctx, w.GPUSource, detect.Options{Seed: w.Name, Now: env.Now, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return finding{f.What, fails, err.Error(), "choose another --gpu-source, or auto"}, nil
+		return checkup.Bad(f.What, checkup.Fails, err.Error(), "choose another --gpu-source, or auto"), nil
 	}
 	defer func() { _ = src.Close() }() // nothing was done with it that could be lost
 	snap, err := src.Snapshot(ctx)
 	switch {
 	case err != nil:
-		return finding{f.What, half, err.Error(), "nvidia-smi shows whether the driver answers; jobs without a GPU still run"}, nil
+		return checkup.Bad(f.What, checkup.Half, err.Error(), "nvidia-smi shows whether the driver answers; jobs without a GPU still run"), nil
 	case len(snap.Devices) == 0:
-		return finding{f.What, half, "none found: " + snap.Err, "install the NVIDIA driver, or try --gpu-source sim:4x24Gi; jobs without a GPU still run"}, nil
+		return checkup.Bad(f.What, checkup.Half, "none found: "+snap.Err, "install the NVIDIA driver, or try --gpu-source sim:4x24Gi; jobs without a GPU still run"), nil
 	}
-	f.Verdict, f.Found = works, devicesText(src.Name(), snap)
+	f.Verdict, f.Found = checkup.Works, devicesText(src.Name(), snap)
 	if src.Name() == "sim" {
 		return f, nil // no framework could see what is simulated
 	}
@@ -111,147 +83,87 @@ func devicesText(source string, snap telemetry.Snapshot) string {
 	return text
 }
 
-func checkStore(w config.Worker) []finding {
+func checkStore(w config.Worker) []checkup.Finding {
 	if err := os.MkdirAll(w.Store, 0o700); err != nil {
-		return []finding{{"store", fails, err.Error(), "choose a folder you may write with --store"}}
+		return []checkup.Finding{checkup.Bad("store", checkup.Fails, err.Error(), "choose a folder you may write with --store")}
 	}
-	found := finding{What: "store", Verdict: works, Found: w.Store}
+	found := checkup.Finding{What: "store", Verdict: checkup.Works, Found: w.Store}
 	r, err := runner.New(runner.Options{StoreDir: w.Store})
 	if err != nil {
-		return []finding{found, {"isolation", fails, err.Error(), "choose another folder with --store"}}
+		return []checkup.Finding{found, checkup.Bad("isolation", checkup.Fails, err.Error(), "choose another folder with --store")}
 	}
 	defer func() { _ = r.Close() }() // it started nothing
-	return []finding{found, {What: "isolation", Verdict: works, Found: r.Isolation().Text}}
+	return []checkup.Finding{found, {What: "isolation", Verdict: checkup.Works, Found: r.Isolation().Text}}
 }
 
-func checkUsers(w config.Worker) finding {
-	f := finding{What: "users", Verdict: works}
+func checkUsers(w config.Worker) checkup.Finding {
+	f := checkup.Finding{What: "users", Verdict: checkup.Works}
 	var users *worker.UserMap
 	if w.Users != "" {
 		var err error
 		if users, err = worker.ReadUserMap(w.Users); err != nil {
-			return finding{f.What, fails, err.Error(), "each line is USER = ACCOUNT; docs/users.md"}
+			return checkup.Bad(f.What, checkup.Fails, err.Error(), "each line is USER = ACCOUNT; docs/users.md")
 		}
 	}
 	f.Found = "runs " + worker.RunsAs(users)
 	switch {
 	case users == nil && worker.MayChangeUsers():
-		f.Verdict, f.Do = half, "give each user an account with --users FILE, or run the worker as an account of its own"
+		f.Verdict, f.Do = checkup.Half, "give each user an account with --users FILE, or run the worker as an account of its own"
 	case users != nil && !worker.MayChangeUsers():
-		f.Verdict, f.Do = half, "start the worker as root, or take --users away"
+		f.Verdict, f.Do = checkup.Half, "start the worker as root, or take --users away"
 	}
 	return f
 }
 
-func checkLocks(w config.Worker) finding {
+func checkLocks(w config.Worker) checkup.Finding {
 	dir, err := lockDir(w)
 	if err != nil {
-		return finding{"GPU locks", fails, err.Error(), "make the folder writable: two workers would give one GPU twice without it"}
+		return checkup.Bad("GPU locks", checkup.Fails, err.Error(), "make the folder writable: two workers would give one GPU twice without it")
 	}
 	probe, err := os.CreateTemp(dir, "check-*")
 	if err != nil {
-		return finding{"GPU locks", fails, err.Error(), "chmod 0777 " + dir + ": every worker of this machine locks GPUs there"}
+		return checkup.Bad("GPU locks", checkup.Fails, err.Error(), "chmod 0777 "+dir+": every worker of this machine locks GPUs there")
 	}
 	err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	if err != nil {
-		return finding{"GPU locks", fails, err.Error(), "chmod 0777 " + dir}
+		return checkup.Bad("GPU locks", checkup.Fails, err.Error(), "chmod 0777 "+dir)
 	}
-	return finding{What: "GPU locks", Verdict: works, Found: dir}
+	return checkup.Finding{What: "GPU locks", Verdict: checkup.Works, Found: dir}
 }
 
-func checkBroker(ctx context.Context, g *cli.Globals) []finding {
+func checkBroker(ctx context.Context, g *cli.Globals) []checkup.Finding {
 	to, _, err := g.Client()
 	if err != nil {
-		return []finding{{"broker", fails, err.Error(), "see worker --config-print"}}
+		return []checkup.Finding{checkup.Bad("broker", checkup.Fails, err.Error(), "see worker --config-print")}
 	}
 	nc, err := queue.Connect(ctx, to)
 	if err != nil {
-		return []finding{{"broker", fails, err.Error(), "berth join, typed where the broker runs, prints what this machine needs"}}
+		return []checkup.Finding{checkup.Bad("broker", checkup.Fails, err.Error(), "berth join, typed where the broker runs, prints what this machine needs")}
 	}
 	defer nc.Close()
 	q, err := queue.OpenClient(ctx, nc, queue.Options{Now: g.Env().Now})
 	if err != nil {
-		return []finding{{"broker", fails, err.Error(), "the server needs JetStream: nats-server -js, or berth up"}}
+		return []checkup.Finding{checkup.Bad("broker", checkup.Fails, err.Error(), "the server needs JetStream: nats-server -js, or berth up")}
 	}
 	defer q.Close()
 	rtt, err := nc.RTT()
 	if err != nil {
-		return []finding{{"broker", fails, err.Error(), "is the network between here and there well?"}}
+		return []checkup.Finding{checkup.Bad("broker", checkup.Fails, err.Error(), "is the network between here and there well?")}
 	}
-	found := finding{What: "broker", Verdict: works, Found: fmt.Sprintf("%s, answers in %s", nc.ConnectedUrlRedacted(), rtt.Round(10*time.Microsecond))}
-	return []finding{found, checkClock(ctx, nc, g.Env().Now)}
+	found := checkup.Finding{What: "broker", Verdict: checkup.Works, Found: fmt.Sprintf("%s, answers in %s", nc.ConnectedUrlRedacted(), rtt.Round(10*time.Microsecond))}
+	return []checkup.Finding{found, checkClock(ctx, nc, g.Env().Now)}
 }
 
-// clockTolerance is how far apart clocks may be before the times people see are wrong. Nothing rests on it: sessions
-// are counted by the broker alone.
-const clockTolerance = 2 * time.Second
-
-func checkClock(ctx context.Context, nc *nats.Conn, now func() time.Time) finding {
-	f := finding{What: "clock", Verdict: half}
+func checkClock(ctx context.Context, nc *nats.Conn, now func() time.Time) checkup.Finding {
 	js, err := jetstream.New(nc)
 	if err == nil {
 		var jobs jetstream.Stream
 		before := now()
 		if jobs, err = js.Stream(ctx, queue.StreamJobs); err == nil {
-			return judgeClock(f, jobs.CachedInfo().TimeStamp, before, now())
+			after := now()
+			middle := before.Add(after.Sub(before) / 2)
+			return checkup.Clock("clock", "this machine's clock", jobs.CachedInfo().TimeStamp.Sub(middle))
 		}
 	}
-	f.Found = err.Error()
-	return f
-}
-
-func judgeClock(f finding, broker, before, after time.Time) finding {
-	middle := before.Add(after.Sub(before) / 2)
-	apart := broker.Sub(middle).Abs()
-	if apart > clockTolerance {
-		f.Found = fmt.Sprintf("%s apart from the broker's", screen.Span(apart))
-		f.Do = "let both machines keep time with NTP (timedatectl set-ntp true): the times people see are wrong"
-		return f
-	}
-	f.Verdict, f.Found = works, "agrees with the broker's"
-	return f
-}
-
-var verdictColors = map[verdict]screen.Color{works: screen.Green, half: screen.Yellow, fails: screen.Red}
-
-// printFindings shows a person every word, and under what does not work what to do.
-func printFindings(g *cli.Globals, findings []finding) error {
-	if !g.Output.ForPeople() {
-		return cli.Print(g, findingView(), findings)
-	}
-	const indent = 20
-	term := g.Screen()
-	width := 0
-	if term.Width > 0 {
-		width = max(term.Width-indent, 20)
-	}
-	for _, f := range findings {
-		head := term.Paint(verdictColors[f.Verdict], screen.Pad(string(f.Verdict), 7, false)) + "  " + screen.Pad(f.What, 9, false)
-		lines := screen.Wrap(screen.Safe(f.Found), width)
-		if f.Do != "" {
-			lines = append(lines, screen.Wrap("-> "+screen.Safe(f.Do), width)...)
-		}
-		for _, line := range lines {
-			if _, err := fmt.Fprintf(g.Out(), "%s  %s\n", head, line); err != nil {
-				return err
-			}
-			head = strings.Repeat(" ", indent-2)
-		}
-	}
-	return nil
-}
-
-func findingView() table.View[finding] {
-	text := func(get func(finding) string) func(finding) table.Cell {
-		return func(f finding) table.Cell { return table.Text(get(f)) }
-	}
-	return table.View[finding]{
-		Name: func(f finding) string { return f.What },
-		Columns: []table.Column[finding]{
-			{Field: "what", Cell: text(func(f finding) string { return f.What })},
-			{Field: "verdict", Cell: text(func(f finding) string { return string(f.Verdict) })},
-			{Field: "found", Cell: text(func(f finding) string { return f.Found })},
-			{Field: "do", Cell: text(func(f finding) string { return f.Do })},
-		},
-	}
+	return checkup.Finding{What: "clock", Verdict: checkup.Half, Found: err.Error()}
 }

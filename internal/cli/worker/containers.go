@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/checkup"
 	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/runner/container"
 	"github.com/berthq/berth/telemetry"
@@ -41,27 +42,27 @@ func loginFile(env cli.Env) string {
 }
 
 // checkContainers looks whether jobs with an image could run, on the GPUs of this machine too.
-func checkContainers(ctx context.Context, w config.Worker, devices []telemetry.Device) finding {
+func checkContainers(ctx context.Context, w config.Worker, devices []telemetry.Device) checkup.Finding {
 	const what = "container"
 	if w.Runner == "process" {
-		return finding{What: what, Verdict: works, Found: "not wanted: --runner process"}
+		return checkup.Finding{What: what, Verdict: checkup.Works, Found: "not wanted: --runner process"}
 	}
-	bad := half // jobs without an image run all the same
+	bad := checkup.Half // jobs without an image run all the same
 	if w.Runner == "container" {
-		bad = fails
+		bad = checkup.Fails
 	}
 	e, err := container.Open(w.Socket)
 	if err != nil {
-		return finding{what, fails, err.Error(), "give the path of its socket with --container-socket"}
+		return checkup.Bad(what, checkup.Fails, err.Error(), "give the path of its socket with --container-socket")
 	}
 	defer func() { _ = e.Close() }() // nothing was done with it that could be lost
 	look, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	ability, err := e.Look(look)
 	if err != nil {
-		return finding{what, bad, err.Error(), engineAdvice(w.Socket)}
+		return checkup.Bad(what, bad, err.Error(), engineAdvice(w.Socket))
 	}
-	found := finding{What: what, Verdict: works, Found: ability.Text() + ", at " + w.Socket}
+	found := checkup.Finding{What: what, Verdict: checkup.Works, Found: ability.Text() + ", at " + w.Socket}
 	if method := gpuMethods[w.ContainerGPUs]; method == container.CDI || len(devices) == 0 {
 		return found
 	}
@@ -69,7 +70,7 @@ func checkContainers(ctx context.Context, w config.Worker, devices []telemetry.D
 		if ability.For([]string{d.UUID}) == container.CDI {
 			continue
 		}
-		found.Verdict, found.Do = half, "GPU "+d.Key()+" is not there by CDI: sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml; "+
+		found.Verdict, found.Do = checkup.Half, "GPU "+d.Key()+" is not there by CDI: sudo nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml; "+
 			"an engine older than Docker 28.2 needs {\"features\": {\"cdi\": true}} in daemon.json too. Until then NVIDIA's runtime hook is used"
 		break
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -116,16 +115,6 @@ func TestRunEnviron(t *testing.T) {
 	got := runEnviron([]string{"PATH=/bin", "BERTH_TOKEN=secret", "BERTH_WORKER_SLOTS=2", "HOME=/home/ada"})
 	if !slices.Equal(got, []string{"PATH=/bin", "HOME=/home/ada"}) {
 		t.Errorf("runs start from %v", got)
-	}
-}
-
-func TestJudgeClock(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	for apart, want := range map[time.Duration]verdict{0: works, time.Second: works, -time.Minute: half, time.Hour: half} {
-		if f := judgeClock(finding{Verdict: half}, now.Add(apart), now, now); f.Verdict != want {
-			t.Errorf("%s apart: %s, want %s", apart, f.Verdict, want)
-		}
 	}
 }
 
