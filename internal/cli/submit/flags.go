@@ -15,6 +15,7 @@ import (
 // flags are everything a caller may say about a job beside its command. Those given change every spec.
 type flags struct {
 	set *pflag.FlagSet
+	own map[string]bool // names of submit's own flags, beside the global ones
 
 	files []string
 
@@ -64,8 +65,7 @@ type flags struct {
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
-	Flags: []string{"preemptible", "same-gpu-as",
-		"progress", "gres", "time", "job-name"},
+	Flags: []string{"preemptible", "same-gpu-as", "progress"},
 }
 
 func bind(cmd *cobra.Command) *flags {
@@ -78,6 +78,9 @@ func bind(cmd *cobra.Command) *flags {
 	f.bindParents()
 	f.bindMany()
 	f.bindAnswer()
+	f.bindSlurm()
+	f.own = map[string]bool{}
+	f.set.VisitAll(func(flag *pflag.Flag) { f.own[flag.Name] = true })
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false) // what follows the first word belongs to the command
 	for _, name := range []string{"label", "constraint"} {

@@ -59,10 +59,6 @@ func noDash(env cli.Env, args []string) error {
 	case ".yaml", ".yml", ".json":
 		return exit.Errorf(exit.Usage, "a job spec needs -f in front").Hinted("did you mean submit -f %s?", word)
 	}
-	if info, err := os.Stat(absolute(env.Dir, word)); err == nil && info.Mode().IsRegular() {
-		return exit.Errorf(exit.Usage, "submit SCRIPT is not in this version yet").
-			Hinted("did you mean submit -- bash %s?", strings.Join(args, " "))
-	}
 	return exit.Errorf(exit.Usage, "a command needs -- in front").Hinted("did you mean submit -- %s?", strings.Join(args, " "))
 }
 

@@ -27,15 +27,17 @@ func New(g *cli.Globals) *cobra.Command {
 
 func command() *cobra.Command {
 	return &cobra.Command{
-		Use:   "submit [flags] (-- COMMAND [ARG...] | -f SPEC)",
+		Use:   "submit [flags] (-- COMMAND [ARG...] | -f SPEC | SCRIPT [ARG...])",
 		Short: "queue a job, or many",
 		Long: "Queue a job: a command after --, or the jobs of spec files. It runs in the folder it was submitted from, with the\n" +
-			"PATH and Python environment of the caller, as soon as a machine has what it asks for.",
+			"PATH and Python environment of the caller, as soon as a machine has what it asks for. A script may say its flags itself, in lines of #BERTH (or #SBATCH) at its\n" +
+			"head; those typed have the last word. It is read where it stands when the job runs.",
 		Args: cobra.ArbitraryArgs,
 		Example: "  submit -- python train.py --epochs 3\n" +
 			"  submit -g 2 -m 20Gi -t 12h --follow -- torchrun --nproc_per_node 2 train.py\n" +
 			"  submit -a 1-150 -g 1 -- ./reconstruct.sh            # $BERTH_ARRAY_INDEX tells the tasks apart\n" +
-			"  submit -f job.yaml --dry-run",
+			"  submit -f job.yaml --dry-run\n" +
+			"  submit -t 2h job.sh                                 # with #BERTH -g 2 -m 20Gi at its head",
 	}
 }
 
@@ -50,6 +52,16 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 }
 
 func run(ctx context.Context, g *cli.Globals, f *flags, args []string, dash int) error {
+	script, err := f.openScript(g.Env(), args, dash)
+	if err != nil {
+		return err
+	}
+	if script != nil {
+		args, dash = script.command, 0
+		for _, what := range script.unknown {
+			g.Say("berth: left out, it means nothing here: %s", what)
+		}
+	}
 	if err := f.check(); err != nil {
 		return err
 	}
