@@ -34,7 +34,7 @@ func (w *Worker) inContainer(a *attempt, spec job.Spec, run runner.Run, ids runn
 		p.Pull, p.Network = container.Pull(c.Pull), c.Network
 		p.ShmMB, _ = c.ShmSize.MB()
 	}
-	if err := w.identify(&p, spec, ability); err != nil {
+	if err := w.whoRuns(run.Account).identify(&p, spec, ability); err != nil {
 		return run, err
 	}
 	p.Owned = []string{filepath.Dir(runner.ResultFile(ids.StateDir)), ids.CheckpointDir}
@@ -48,35 +48,62 @@ func (w *Worker) inContainer(a *attempt, spec job.Spec, run runner.Run, ids runn
 		return run, &runner.StartError{Code: container.CodeEngine, Reason: err.Error()}
 	}
 	run.Command, run.Dir, run.After, run.Limits = container.Command(a.id), "/", p.After(), runner.Limits{}
+	run.Account = nil // the helper is the worker's: the engine is not for everybody
 	run.Env, err = p.Environment()
 	return run, err
 }
 
-// identify says who the job is in the container: the one that jobs of this worker run as, so that files belong to the
-// same person. Only a worker that is root, which may be anybody, lets the job choose.
-func (w *Worker) identify(p *container.Plan, spec job.Spec, ability container.Ability) error {
+// person is as whom a job with an image runs.
+type person struct {
+	uid, gid int
+	groups   []int
+	mapped   bool // another account than the worker's
+	free     bool // the job may choose another
+}
+
+// whoRuns is the account of the job's user, or the worker itself. Only a worker that is root, which may be anybody, and
+// that was given no map of users, lets the job choose.
+func (w *Worker) whoRuns(account *runner.Account) person {
 	c := w.cfg.Containers
-	own := fmt.Sprintf("%d:%d", c.UID, c.GID)
+	if account == nil {
+		return person{uid: c.UID, gid: c.GID, groups: c.Groups, free: c.UID == 0 && w.cfg.Users == nil}
+	}
+	who := person{uid: int(account.UID), gid: int(account.GID), mapped: true}
+	for _, g := range account.Groups {
+		who.groups = append(who.groups, int(g))
+	}
+	return who
+}
+
+// identify says who the job is in the container: the one it would be as a process, so that files belong to the same
+// person.
+func (who person) identify(p *container.Plan, spec job.Spec, ability container.Ability) error {
+	own := fmt.Sprintf("%d:%d", who.uid, who.gid)
 	chosen := ""
 	if spec.Container != nil {
 		chosen = spec.Container.User
 	}
+	refuse := func(format string, args ...any) error {
+		return &runner.StartError{Code: container.CodeEngine, Reason: fmt.Sprintf(format, args...)}
+	}
 	switch {
-	case chosen == "" || chosen == own || chosen == strconv.Itoa(c.UID):
-	case c.UID != 0:
-		return &runner.StartError{Code: container.CodeEngine, Reason: fmt.Sprintf(
-			"container.user %s: this worker runs jobs as %s and no one else (only a worker that runs as root may choose)", chosen, own)}
+	case chosen == "" || chosen == own || chosen == strconv.Itoa(who.uid):
+	case !who.free:
+		return refuse("container.user %s: this worker runs the job as %s and no one else (only a worker that is root and has no --users may choose)", chosen, own)
 	default:
 		p.User = chosen
 		return nil
 	}
-	if ability.Rootless {
+	switch {
+	case ability.Rootless && who.mapped:
+		return refuse("a rootless container engine has one user, and the job's is %s: --users needs an engine that runs as root", own)
+	case ability.Rootless:
 		p.User = "0:0" // root in there is the person out here
 		return nil
 	}
 	p.User = own
-	for _, g := range c.Groups {
-		if g != c.GID {
+	for _, g := range who.groups {
+		if g != who.gid {
 			p.Groups = append(p.Groups, strconv.Itoa(g))
 		}
 	}

@@ -16,31 +16,36 @@ import (
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	ada := Containers{UID: 1000, GID: 1000, Groups: []int{1000, 44, 998}}
+	grace := &runner.Account{UID: 2000, GID: 2001, Groups: []uint32{2001, 44}}
 	for _, c := range []struct {
 		name     string
 		who      Containers
+		account  *runner.Account
 		rootless bool
 		chosen   string
 		user     string
 		groups   []string
 		refused  bool
 	}{
-		{"the worker's own", ada, false, "", "1000:1000", []string{"44", "998"}, false},
-		{"said again", ada, false, "1000:1000", "1000:1000", []string{"44", "998"}, false},
-		{"an unprivileged worker and root", ada, false, "0:0", "", nil, true},
-		{"an unprivileged worker and a name", ada, false, "root", "", nil, true},
-		{"a worker that is root", Containers{}, false, "1000:1000", "1000:1000", nil, false},
-		{"a worker that is root, nothing chosen", Containers{}, false, "", "0:0", nil, false},
-		{"a rootless engine", ada, true, "", "0:0", nil, false},
-		{"a rootless engine and somebody else", ada, true, "0:0", "", nil, true},
+		{"the worker's own", ada, nil, false, "", "1000:1000", []string{"44", "998"}, false},
+		{"said again", ada, nil, false, "1000:1000", "1000:1000", []string{"44", "998"}, false},
+		{"an unprivileged worker and root", ada, nil, false, "0:0", "", nil, true},
+		{"an unprivileged worker and a name", ada, nil, false, "root", "", nil, true},
+		{"a worker that is root", Containers{}, nil, false, "1000:1000", "1000:1000", nil, false},
+		{"a worker that is root, nothing chosen", Containers{}, nil, false, "", "0:0", nil, false},
+		{"an account of the map", Containers{}, grace, false, "", "2000:2001", []string{"44"}, false},
+		{"an account of the map that would be root", Containers{}, grace, false, "0:0", "", nil, true},
+		{"an account of the map, a rootless engine", Containers{}, grace, true, "", "", nil, true},
+		{"a rootless engine", ada, nil, true, "", "0:0", nil, false},
+		{"a rootless engine and somebody else", ada, nil, true, "0:0", "", nil, true},
 	} {
 		w := &Worker{cfg: Config{Containers: &c.who}}
 		var p container.Plan
-		err := w.identify(&p, job.Spec{Container: &job.Container{User: c.chosen}}, container.Ability{Rootless: c.rootless})
+		err := w.whoRuns(c.account).identify(&p, job.Spec{Container: &job.Container{User: c.chosen}}, container.Ability{Rootless: c.rootless})
 		if (err != nil) != c.refused || p.User != c.user || !slices.Equal(p.Groups, c.groups) {
 			t.Errorf("%s: %v, user %q, groups %v", c.name, err, p.User, p.Groups)
 		}
-		if c.refused && !strings.Contains(err.Error(), "this worker runs jobs as 1000:1000 and no one else") {
+		if c.refused && !strings.Contains(err.Error(), "no one else") && !strings.Contains(err.Error(), "rootless") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
