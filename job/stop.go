@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// DefaultCheckpointSignal and DefaultCheckpointBefore are what a checkpoint is when it says nothing else.
+	// DefaultCheckpointSignal is the signal of a checkpoint that names none.
 	DefaultCheckpointSignal = "SIGUSR1"
+	// DefaultCheckpointBefore is how long ahead of the end it comes when the checkpoint does not say.
 	DefaultCheckpointBefore = Duration(time.Minute)
 
 	// maxGrace bounds how long a stopped run may keep its GPUs.

@@ -12,7 +12,7 @@ import (
 	"github.com/berthq/berth/job"
 )
 
-// ErrParent: a job names one to wait for that there is not.
+// ErrParent says that a job names one to wait for that there is not.
 var ErrParent = errors.New("there is no such job to wait for")
 
 var (

@@ -156,7 +156,7 @@ func (v *vandal) rage(ctx context.Context) error {
 	}
 	for turn := 0; ; turn++ {
 		if err := sleep(ctx, time.Duration(20+v.rng.IntN(60))*time.Millisecond); err != nil {
-			return nil // the end of the rage, not an error
+			return nil //nolint:nilerr // the end of the rage, not an error
 		}
 		v.deleteMessage(ctx, lanes)
 		all := v.q.Lanes()

@@ -36,7 +36,7 @@ func Only(dir string, minors []int) error {
 	if err != nil {
 		return fmt.Errorf("close other GPUs: %w", err)
 	}
-	defer prog.Close()
+	defer func() { _ = prog.Close() }() // the group holds the program from here on
 	group, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("close other GPUs: %w", err)

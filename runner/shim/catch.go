@@ -44,7 +44,7 @@ func (c *catcher) run() {
 				c.add(c.clean.End())
 			}
 			c.flush(c.n)
-			if err != io.EOF && !errors.Is(err, os.ErrClosed) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
 				c.log.Append(spool.Notice, false, time.Now(), []byte("[berth] reading "+c.stream.String()+" failed: "+err.Error()+"\n"))
 			}
 			return

@@ -45,7 +45,7 @@ func writeJSON(path string, v any) error {
 
 // writeInJob makes a file in the folder that belongs to the job, which may have put a link there to somebody else's.
 func writeInJob(path string, b []byte) error {
-	if err := syscall.Unlink(path); err != nil && err != syscall.ENOENT { //nolint:errorlint // as the kernel gives it
+	if err := syscall.Unlink(path); err != nil && err != syscall.ENOENT {
 		return &os.PathError{Op: "replace", Path: path, Err: err}
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o644)

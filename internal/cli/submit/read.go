@@ -23,7 +23,7 @@ type source struct {
 // read gives the specs as they were written: the words after --, or the documents of the files.
 func (f *flags) read(env cli.Env, args []string, dash int) ([]source, error) {
 	if dash != 0 && len(args) > 0 {
-		return nil, noDash(env, args)
+		return nil, noDash(args)
 	}
 	switch {
 	case f.given("from-lines") && (len(args) > 0 || len(f.files) > 0):
@@ -50,7 +50,7 @@ func (f *flags) read(env cli.Env, args []string, dash int) ([]source, error) {
 }
 
 // noDash answers words without -- in front: a verb mistyped, a spec without -f, or a command.
-func noDash(env cli.Env, args []string) error {
+func noDash(args []string) error {
 	word := args[0]
 	if slices.Contains(reserved.Verbs, word) {
 		return exit.Errorf(exit.Usage, "submit %s is not in this version yet", word)
