@@ -67,7 +67,8 @@ func (q *Queue) Health(ctx context.Context) (Health, error) {
 	return h, h.addSkew(ctx, q)
 }
 
-// undispatched counts the jobs that the clerk has not done with: all of them before the first worker came.
+// undispatched counts the jobs that no clerk has looked at: all of them before the first worker came. Those that one
+// has and keeps (groups, whose tasks it lets go bit by bit) are not among them.
 func (q *Queue) undispatched(ctx context.Context) (uint64, error) {
 	clerk, err := q.js.Consumer(ctx, StreamJobs, consumerClerk)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -77,8 +78,7 @@ func (q *Queue) undispatched(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("the clerk's consumer: %w", streamError(err))
 	}
-	info := clerk.CachedInfo()
-	return info.NumPending + uint64(max(info.NumAckPending, 0)), nil
+	return clerk.CachedInfo().NumPending, nil
 }
 
 func (h *Health) addStream(ctx context.Context, q *Queue, want jetstream.StreamConfig) error {

@@ -157,14 +157,14 @@ func (q *Queue) showGarbage(ctx context.Context, ref Ref) (JobView, error) {
 // Counts are the figures of the whole queue, without reading a single job.
 type Counts struct {
 	Jobs     uint64 `json:"jobs"`     // submitted and still kept
-	Queued   uint64 `json:"queued"`   // waiting on lanes, those that run not counted; tasks not released yet neither
+	Queued   uint64 `json:"queued"`   // waiting for a lane or on one, those that run not counted; tasks not released yet neither
 	Delayed  uint64 `json:"delayed"`  // waiting for a time
 	Running  uint64 `json:"running"`  // by what the machines say
 	Finished uint64 `json:"finished"` // results kept
 	Machines int    `json:"machines"`
 }
 
-// Counts reads the figures: four requests, however many jobs there are.
+// Counts reads the figures: a handful of requests, however many jobs there are.
 func (q *Queue) Counts(ctx context.Context) (Counts, error) {
 	var c Counts
 	jobs, err := q.streamState(ctx, StreamJobs, "")
@@ -194,7 +194,9 @@ func (q *Queue) Counts(ctx context.Context) (Counts, error) {
 	if waiting := lanes.Msgs - min(lanes.Msgs, c.Delayed); waiting > c.Running {
 		c.Queued = waiting - c.Running
 	}
-	return c, nil
+	undispatched, err := q.undispatched(ctx)
+	c.Queued += undispatched
+	return c, err
 }
 
 func (q *Queue) streamState(ctx context.Context, stream, filter string) (jetstream.StreamState, error) {

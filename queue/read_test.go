@@ -75,6 +75,33 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// Before the first worker comes, what was submitted waits all the same; a group that the clerk keeps is not counted as
+// one more.
+func TestCountsBeforeAndBesideTheClerk(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	b.submit(newJob("x"))
+	b.submit(newJob("y"))
+	if got, err := b.q.Counts(b.ctx); err != nil || got.Queued != 2 {
+		t.Errorf("without a clerk: %+v, %v", got, err)
+	}
+	b.background(b.q.RunClerk)
+	eventually(t, "both are on their lane", func() bool { return b.onLanes() == 2 })
+	if h, err := b.q.Health(b.ctx); err != nil || h.Undispatched != 0 {
+		t.Errorf("%d undispatched, %v", h.Undispatched, err)
+	}
+	group := newJob("many")
+	group.Tasks = &job.Tasks{Indexes: "1-3", Count: 3, MaxConcurrent: 1}
+	b.submit(group)
+	eventually(t, "its first task is on a lane", func() bool { return b.onLanes() == 3 })
+	if got, err := b.q.Counts(b.ctx); err != nil || got.Queued != 3 {
+		t.Errorf("beside a group: %+v, %v", got, err)
+	}
+	if h, err := b.q.Health(b.ctx); err != nil || h.Undispatched != 0 || len(h.Streams) == 0 || h.Version == "" {
+		t.Errorf("health %+v, %v", h, err)
+	}
+}
+
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quick())
