@@ -78,6 +78,7 @@ func (q *Queue) eachLast(ctx context.Context, stream, filter string, only bool, 
 	if err != nil {
 		return streamError(err)
 	}
+	defer q.forgetConsumer(stream, consumer)
 	left := consumer.CachedInfo().NumPending
 	if left == 0 {
 		return nil

@@ -102,6 +102,34 @@ func TestCountsBeforeAndBesideTheClerk(t *testing.T) {
 	}
 }
 
+// Who reads leaves nothing behind: a program that waits for many jobs one by one would fill the broker.
+func TestReadersLeaveNoConsumers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	b.background(b.q.RunClerk)
+	m := b.machine("m1")
+	for range 5 {
+		b.submit(newJob("x"))
+		c := m.claim()
+		if err := c.Finish(b.ctx, succeeded); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.q.WaitResult(b.ctx, c.Ref()); err != nil {
+			t.Fatal(err)
+		}
+		for range b.q.Results(b.ctx, ResultOptions{}) {
+			break // who stops early leaves nothing either
+		}
+		if _, err := b.q.TaskStates(b.ctx, "lab", c.Ref().Number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "no consumer is left", func() bool {
+		s, err := b.q.js.Stream(b.ctx, StreamResults)
+		return err == nil && s.CachedInfo().State.Consumers == 0
+	})
+}
+
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quick())

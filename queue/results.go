@@ -73,6 +73,7 @@ func (q *Queue) read(ctx context.Context, stream string, cfg jetstream.OrderedCo
 			yield(nil, streamError(err))
 			return
 		}
+		defer q.forgetConsumer(stream, consumer)
 		left := consumer.CachedInfo().NumPending
 		if left == 0 && !follow {
 			return
@@ -96,6 +97,14 @@ func (q *Queue) read(ctx context.Context, stream string, cfg jetstream.OrderedCo
 				return
 			}
 		}
+	}
+}
+
+// forgetConsumer takes an ordered consumer off the broker, which would keep it for five minutes. Nobody waits for the
+// answer: without the word it goes then.
+func (q *Queue) forgetConsumer(stream string, c jetstream.Consumer) {
+	if info := c.CachedInfo(); info != nil {
+		_ = q.nc.Publish("$JS.API.CONSUMER.DELETE."+stream+"."+info.Name, nil) // fails only when the connection is gone
 	}
 }
 
