@@ -20,11 +20,12 @@ import (
 // patience bounds every wait of a test. It is a verdict on a hang, not on speed.
 const patience = 40 * time.Second
 
-// bundle is a broker with one queue on it.
+// bundle is a broker, or a cluster of them, with one queue on it.
 type bundle struct {
 	t      *testing.T
 	ctx    context.Context
 	broker *natstest.Broker
+	url    func() string
 	opts   Options
 	q      *Queue
 }
@@ -37,13 +38,14 @@ func setup(t *testing.T, opts Options) *bundle {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	t.Cleanup(cancel)
 	b := &bundle{t: t, ctx: ctx, broker: natstest.New(t), opts: opts}
+	b.url = b.broker.URL
 	b.q = b.open()
 	return b
 }
 
 func (b *bundle) connect() *nats.Conn {
 	b.t.Helper()
-	nc, err := Connect(b.ctx, ConnectOptions{URL: b.broker.URL(), Name: b.t.Name()})
+	nc, err := Connect(b.ctx, ConnectOptions{URL: b.url(), Name: b.t.Name()})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -55,9 +55,10 @@ type Puller struct {
 	q       *Queue
 	session *Session
 
-	inbox  string
-	sub    *nats.Subscription
-	status chan nats.Status
+	inbox   string
+	sub     *nats.Subscription
+	elected *nats.Subscription // news of lanes that have moved to another broker of the cluster
+	status  chan nats.Status
 
 	mu     sync.Mutex
 	serial uint64
@@ -115,6 +116,10 @@ func (q *Queue) NewPuller(s *Session) (*Puller, error) {
 	}
 	sub.SetClosedHandler(func(string) { close(p.drained) })
 	p.sub = sub
+	if p.elected, err = q.nc.Subscribe(prefixElected+"*", p.onElected); err != nil {
+		_ = sub.Unsubscribe() // fails only when the connection is gone
+		return nil, fmt.Errorf("puller: %w", err)
+	}
 	p.status = q.nc.StatusChanged(nats.CONNECTED)
 	go p.watchConnection()
 	return p, nil
@@ -226,6 +231,24 @@ func (p *Puller) reset() {
 	p.wakeCaller()
 }
 
+// onElected forgets the waiting pull on a lane whose consumer has a new leader. Waiting pulls live in the memory of the
+// leader alone: when its broker dies they are gone, and no status says so. A leader that only steps down says so itself,
+// with a 409; should both arrive, or should a pull reach the new leader before the news of it comes, one pull too many
+// stands there, and what it brings goes back at once.
+func (p *Puller) onElected(m *nats.Msg) {
+	consumer := strings.TrimPrefix(m.Subject, prefixElected)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for lane, req := range p.onLane {
+		if req.answer == nil && laneConsumer(lane) == consumer {
+			p.forget(req)
+			delete(p.quiet, lane)
+			p.wakeCaller()
+			return
+		}
+	}
+}
+
 // ask sends one pull. answer is nil for a waiting one.
 func (p *Puller) ask(w Want, answer chan *nats.Msg) (*pull, error) {
 	type request struct {
@@ -275,6 +298,7 @@ func (p *Puller) Close(ctx context.Context) error {
 	}
 	p.q.nc.RemoveStatusListener(p.status)
 	<-p.watched
+	_ = p.elected.Unsubscribe() // fails only when the connection is gone
 	if p.sub.Drain() != nil {
 		return nil //nolint:nilerr // the connection is gone, and with it the inbox
 	}

@@ -90,8 +90,12 @@ func (q *Queue) casKey(ctx context.Context, bucket, key string, body []byte, rev
 
 // change reads a record, lets edit change it, and writes it, again while others are faster or the broker is away.
 // edit may return errNoChange to leave it as it is; its rec is nil where there is none, and it may return a new one.
+//
+// A write is fenced by the revision, a refusal is not: where the record has copies, the nearest may lag behind what this
+// very process wrote a moment ago, and a claim would look lost to its own holder. So an edit that writes nothing is
+// asked again with what the leader has.
 func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record) (*job.Record, error)) (*job.Record, uint64, error) {
-	leader := false // after a lost race the nearest copy may still show the old value
+	leader := false
 	for {
 		var rec *job.Record
 		var rev uint64
@@ -103,6 +107,10 @@ func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record)
 			return nil, 0, err
 		}
 		next, err := edit(rec)
+		if err != nil && !leader {
+			leader = true
+			continue
+		}
 		if errors.Is(err, errNoChange) {
 			return rec, rev, nil
 		}
@@ -111,7 +119,7 @@ func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record)
 		}
 		rev, err = r.put(ctx, ref, next, rev)
 		if errors.Is(err, errConflict) {
-			leader = true
+			leader = true // the nearest copy may still show the old value
 			continue
 		}
 		if err != nil {

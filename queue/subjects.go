@@ -56,6 +56,9 @@ const (
 	prefixNotify      = "berth.notify."  // berth.notify.<machine>.<instance>: core messages to one session; the record is the truth
 	prefixNotifyGroup = "berth.notify.group."
 
+	// what the brokers of a cluster say when a lane's consumer has a new leader; its name follows
+	prefixElected = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED." + StreamLanes + "."
+
 	subjectResultsOfTasks = prefixResults + "*.*.*"
 	subjectControlAll     = prefixControl + ">"
 
