@@ -109,8 +109,8 @@ func TestTexts(t *testing.T) {
 
 // A name that is reserved for a later version is said to be that.
 func ExampleRoot() {
-	env := cli.Env{Args: []string{"dashboard"}, Stdout: os.Stdout, Stderr: os.Stdout}
+	env := cli.Env{Args: []string{"top"}, Stdout: os.Stdout, Stderr: os.Stdout}
 	cli.Execute(context.Background(), Root(env), env)
 	// Output:
-	// berth: berth dashboard is not in this version yet
+	// berth: berth top is not in this version yet
 }
