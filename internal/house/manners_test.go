@@ -24,7 +24,7 @@ func sources(t *testing.T, visit func(path string, data []byte)) {
 			return err
 		}
 		if d.IsDir() {
-			if slices.Contains([]string{".git", "bin", "node_modules", "testdata"}, d.Name()) {
+			if slices.Contains([]string{".git", "bin", "node_modules", "testdata", "vendor"}, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
