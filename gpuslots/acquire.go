@@ -16,6 +16,7 @@ type Request struct {
 	Req     job.Requirements
 	Now     time.Time // zero: the pool's clock
 	Avoid   []string  // UUIDs to be taken last: where the job ran out of memory before
+	Prefer  []string  // UUIDs to be taken first: where the job would rather be
 	Exclude []string  // UUIDs not to be taken at all: where the job met a fault
 }
 

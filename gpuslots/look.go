@@ -163,5 +163,6 @@ func (p *Pool) candidate(c *card, w *wish, into *Candidate) {
 	into.FreeMB = max(0, available)
 	into.Load = c.load()
 	into.Avoided = len(w.avoid) > 0 && slices.Contains(w.avoid, c.device.UUID)
+	into.Preferred = len(w.prefer) > 0 && slices.Contains(w.prefer, c.device.UUID)
 	into.Foreign = p.opts.Foreign == ForeignAvoid && len(c.foreign.procs) > 0
 }

@@ -22,6 +22,7 @@ type wish struct {
 	models  []string
 	minCap  capability
 	avoid   []string
+	prefer  []string
 	exclude []string
 	asked   string // the last name looked at by likes, and its answer
 	liked   bool
@@ -31,7 +32,7 @@ func newWish(r Request, now time.Time) (wish, error) {
 	req := r.Req
 	w := wish{
 		req: req, now: now, needMB: req.GPUMemoryMB, slots: max(req.Slots, 1), shared: req.IsShared(),
-		models: req.GPUModels, avoid: r.Avoid, exclude: r.Exclude,
+		models: req.GPUModels, avoid: r.Avoid, prefer: r.Prefer, exclude: r.Exclude,
 	}
 	if req.GPUs < 0 || req.GPUMemoryMB < 0 || req.CPUs < 0 || req.MemoryMB < 0 || req.Slots < 0 {
 		return w, fmt.Errorf("requirements: GPUs, memory, CPUs and slots cannot be negative")

@@ -27,19 +27,23 @@ func ParsePlacement(s string) (Placement, error) {
 
 // Candidate is one card that fits, as far as the choice among them needs it.
 type Candidate struct {
-	Index   int
-	Score   float64 // 0..1
-	FreeMB  int64   // before this job
-	Load    float64 // share of its slots that are taken, 0..1
-	Avoided bool    // the request would rather have another
-	Foreign bool    // foreign processes are there, and the policy is avoid
+	Index     int
+	Score     float64 // 0..1
+	FreeMB    int64   // before this job
+	Load      float64 // share of its slots that are taken, 0..1
+	Avoided   bool    // the request would rather have another
+	Preferred bool    // the request would rather have this one
+	Foreign   bool    // foreign processes are there, and the policy is avoid
 }
 
 // Compare orders two candidates; negative: a is to be taken first. Cards to be avoided come last under every
-// placement; equals go by index.
+// placement, those that are preferred first among the others; equals go by index.
 func (p Placement) Compare(a, b *Candidate) int {
 	if a.Avoided != b.Avoided || a.Foreign != b.Foreign {
 		return cmp.Or(compareBool(a.Avoided, b.Avoided), compareBool(a.Foreign, b.Foreign))
+	}
+	if a.Preferred != b.Preferred {
+		return compareBool(b.Preferred, a.Preferred)
 	}
 	var first, second int
 	switch p {

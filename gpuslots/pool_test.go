@@ -166,6 +166,30 @@ func TestHostIsCounted(t *testing.T) {
 	b.get("wide", job.Requirements{CPUs: 4, MemoryMB: 16000})
 }
 
+// Preferred cards come first, but after everything that speaks against them, and never instead of others.
+func TestPrefer(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, 3, gpuslots.Options{})
+	now := b.clock()
+	get := func(holder string, r gpuslots.Request) int {
+		r.Holder, r.Req, r.Now = holder, alone(0), now
+		a, err := b.pool.TryAcquire(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return index(a)
+	}
+	if got := get("1", gpuslots.Request{Prefer: []string{uuid(2)}}); got != 2 {
+		t.Errorf("preferred GPU 2, got %d", got)
+	}
+	if got := get("2", gpuslots.Request{Prefer: []string{uuid(0), uuid(2)}, Avoid: []string{uuid(0)}}); got != 1 {
+		t.Errorf("GPU 0 is preferred and to be avoided, 2 is taken; got %d", got)
+	}
+	if got := get("3", gpuslots.Request{Prefer: []string{uuid(2)}}); got != 0 {
+		t.Errorf("what it prefers is taken, so it gets GPU 0; got %d", got)
+	}
+}
+
 func TestAvoidAndExclude(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, 2, gpuslots.Options{})

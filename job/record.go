@@ -38,6 +38,8 @@ type Record struct {
 	Waiting bool `json:"waiting,omitempty"`
 	// Awaited: others wait for it, so its end wakes them.
 	Awaited bool `json:"awaited,omitempty"`
+	// Near: where the job would rather run than elsewhere (same_gpu_as).
+	Near *Near `json:"near,omitempty"`
 
 	QueuedAt  time.Time  `json:"queued_at"`
 	NotBefore *time.Time `json:"not_before,omitempty"` // backoff or begin: the epoch's lane message is due then

@@ -44,7 +44,7 @@ type Spec struct {
 
 	DependsOn     []Dependency `json:"depends_on,omitempty"`      // all of them
 	IfParentFails string       `json:"if_parent_fails,omitempty"` // cancel (default), wait
-	SameGPUAs     string       `json:"same_gpu_as,omitempty"`
+	SameGPUAs     string       `json:"same_gpu_as,omitempty"`     // a preference: where that job ran last
 
 	Retry      *Retry      `json:"retry,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`

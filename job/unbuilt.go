@@ -6,7 +6,6 @@ import "slices"
 // refused, never ignored: a job must not run without what it asks for. Building one means to take its line away.
 var unbuilt = []string{
 	"preemptible",
-	"same_gpu_as",
 	"idle",
 	"notify",
 }

@@ -68,6 +68,7 @@ func checkContent(s Spec) problems {
 	s.checkEnv(&ps)
 	s.checkTimes(&ps)
 	s.checkDependencies(&ps)
+	s.checkNear(&ps)
 	s.checkRetry(&ps)
 	s.checkFailReasons(&ps)
 	s.checkStop(&ps)

@@ -203,7 +203,7 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 	if err := c.q.remind(ctx, j, number, nil); err != nil {
 		return nil, err
 	}
-	waits, err := c.q.enter(ctx, j, number)
+	rec, waits, err := c.q.enter(ctx, j, number)
 	switch {
 	case err != nil:
 		return nil, err
@@ -215,7 +215,7 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 		c.keep(groupCtx, m, number, j)
 		return nil, nil
 	}
-	return c.post(ctx, m, c.q.parcelFor(j, JobRef(number), nil))
+	return c.post(ctx, m, c.q.parcelFor(j, JobRef(number), rec))
 }
 
 func (c *clerk) firstOfKey(ctx context.Context, j *job.Job, number uint64) (uint64, error) {

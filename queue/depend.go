@@ -183,7 +183,7 @@ func (q *Queue) settleWait(ctx context.Context, j *job.Job, ref, by Ref) error {
 	met, failed := job.Met(j.Spec.DependsOn, func(name string) job.State { return states[name] })
 	switch {
 	case met:
-		if rec, err = q.endWait(ctx, ref); err != nil {
+		if rec, err = q.endWait(ctx, j, ref, rec.Requirements); err != nil {
 			return err
 		}
 	case failed != "" && j.Spec.IfParentFails != job.ParentFailsWait:
@@ -199,7 +199,11 @@ func (q *Queue) settleWait(ctx context.Context, j *job.Job, ref, by Ref) error {
 }
 
 // endWait lets a job go: the one write that releases it.
-func (q *Queue) endWait(ctx context.Context, ref Ref) (*job.Record, error) {
+func (q *Queue) endWait(ctx context.Context, j *job.Job, ref Ref, needs job.Requirements) (*job.Record, error) {
+	near, err := q.placeNear(ctx, j, needs)
+	if err != nil {
+		return nil, err
+	}
 	if err := q.step("release:cas"); err != nil {
 		return nil, err
 	}
@@ -209,7 +213,7 @@ func (q *Queue) endWait(ctx context.Context, ref Ref) (*job.Record, error) {
 		}
 		rec.Waiting, rec.QueuedAt = false, q.now().UTC()
 		if rec.State == job.Queued {
-			rec.Reason, rec.ReasonText = "", ""
+			rec.Reason, rec.ReasonText, rec.Near = "", "", near
 		}
 		return rec, nil
 	})
@@ -228,6 +232,9 @@ func (q *Queue) afterWait(ctx context.Context, j *job.Job, ref Ref, rec *job.Rec
 		}
 	case rec.State == job.Queued && rec.Epoch == 1 && len(rec.Attempts) == 0:
 		if err := q.remind(ctx, j, ref.Number, rec); err != nil {
+			return err
+		}
+		if err := q.remindOfPlace(ctx, j.Project, ref, rec); err != nil {
 			return err
 		}
 		err := q.dispatch(ctx, q.parcelFor(j, ref, rec))

@@ -52,6 +52,7 @@ type parcel struct {
 	shape job.Shape
 	msg   laneMessage
 	due   time.Time // zero: now
+	open  *parcel   // the same for a lane that is not of one place; nil: it is
 }
 
 // parcelFor builds the message for the current epoch of a job from its record, or for a job without one.
@@ -71,11 +72,26 @@ func (q *Queue) parcelFor(j *job.Job, ref Ref, rec *job.Record) parcel {
 			p.due = *rec.NotBefore
 		}
 	}
-	p.shape = job.ShapeOf(msg.Requirements)
-	p.lane = job.Lane{Band: job.BandOf(msg.Priority), Shape: p.shape.ID, Project: j.Project}
+	var near *job.Near
+	if rec != nil {
+		near = rec.Near
+	}
 	msg.Requirements.Why, msg.Requirements.Method = "", "" // the record and the job keep the reasons
-	p.msg = msg
+	p.place(j.Project, near.Narrow(msg.Requirements), msg)
+	if near.Waits() {
+		open := p
+		open.place(j.Project, msg.Requirements, msg)
+		p.open = &open
+	}
 	return p
+}
+
+// place sets the requirements of a message and with them its lane.
+func (p *parcel) place(project string, needs job.Requirements, msg laneMessage) {
+	msg.Requirements = needs
+	p.shape = job.ShapeOf(msg.Requirements)
+	p.lane = job.Lane{Band: job.BandOf(msg.Priority), Shape: p.shape.ID, Project: project}
+	p.msg = msg
 }
 
 // dispatch puts one message on its lane, or on the schedule if it is due later. It may be repeated: within ten minutes
@@ -91,17 +107,21 @@ func (q *Queue) dispatch(ctx context.Context, p parcel) error {
 
 // prepare makes sure the lane is there and returns the message to publish.
 func (q *Queue) prepare(ctx context.Context, p parcel) (*nats.Msg, error) {
-	body, err := json.Marshal(p.msg)
-	if err != nil {
-		return nil, err
-	}
 	now := q.now()
 	later := p.due.After(now.Add(soonest))
 	in := time.Duration(0)
 	if later {
 		in = p.due.Sub(now)
 	}
-	if err := q.ensureLane(ctx, p.lane, p.shape, in); err != nil {
+	err := q.ensureLane(ctx, p.lane, p.shape, in)
+	if errors.Is(err, ErrTooManyLanes) && p.open != nil {
+		return q.prepare(ctx, *p.open) // a preference is not worth a refusal
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(p.msg)
+	if err != nil {
 		return nil, err
 	}
 	m := newMsg(laneSubject(p.lane), body)

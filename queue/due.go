@@ -18,6 +18,8 @@ import (
 type dueMessage struct {
 	Due string `json:"due"`          // number
 	By  string `json:"by,omitempty"` // the job whose end is the reason to look: it waits for that
+	// Place: the reason is that it has waited for a place of its choice long enough.
+	Place bool `json:"place,omitempty"`
 }
 
 // overdue reports whether a job that nobody runs must not start any more, with the word and the sentence for it.
@@ -134,6 +136,9 @@ func (q *Queue) wakeUp(ctx context.Context, data []byte) error {
 	}
 	if err != nil {
 		return err
+	}
+	if d.Place {
+		return q.settlePlace(ctx, j, ref)
 	}
 	if len(j.Spec.DependsOn) > 0 {
 		by, _ := ParseRef(d.By) // none: it is the time that woke us

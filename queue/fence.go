@@ -93,6 +93,7 @@ func (q *Queue) closeLost(j *job.Job, ref Ref, rec *job.Record) {
 		q.closeRecord(j, ref, rec, job.Result{State: job.Dead, Reason: "system_attempts", Evidence: exhaustedText(rec)})
 	default:
 		rec.State, rec.Reason, rec.ReasonText = job.Queued, "", ""
+		leavePlace(rec)
 	}
 }
 

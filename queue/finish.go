@@ -49,6 +49,7 @@ func (c *Claim) Requeue(ctx context.Context, attempt job.Attempt, how Requeue) e
 			return
 		}
 		rec.Epoch++
+		rec.Near = rec.Near.Anywhere()
 		rec.State, rec.Reason, rec.ReasonText = job.Queued, "", how.Why
 		if how.Requirements != nil {
 			rec.Requirements = *how.Requirements
@@ -75,6 +76,10 @@ func (c *Claim) Interrupt(ctx context.Context, delay time.Duration, why string, 
 			return
 		}
 		rec.State, rec.Reason, rec.ReasonText = job.Queued, "", why
+		if leavePlace(rec) && delay > 0 {
+			due := c.q.now().Add(delay)
+			rec.NotBefore = &due
+		}
 	})
 }
 

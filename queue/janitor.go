@@ -201,8 +201,10 @@ func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.J
 	case j.IsGroup() && !ref.Task:
 		return jan.lookAtTasks(ctx, scan, ref.Number, j, rec, did)
 	case rec == nil && !ref.Task && entersWaiting(j):
-		_, err := jan.q.enter(ctx, j, ref.Number)
+		_, _, err := jan.q.enter(ctx, j, ref.Number)
 		return nil, err
+	case rec != nil && rec.State == job.Queued && rec.Near.Over(jan.q.now()):
+		return nil, jan.q.settlePlace(ctx, j, ref)
 	case rec == nil:
 		if scan.has(ref, 1) {
 			return nil, nil

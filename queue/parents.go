@@ -23,8 +23,8 @@ var (
 // mostParents bounds what a range may stand for.
 const mostParents = 1000
 
-// NameParents replaces the words by which a job names those it waits for with their numbers, and checks that each is
-// there. It may be called before Submit, which does the same. ErrParent, ErrAmbiguous.
+// NameParents replaces the words by which a job names those it waits for, and the one whose GPUs it prefers, with their
+// numbers, and checks that each is there. It may be called before Submit, which does the same. ErrParent, ErrAmbiguous.
 func (q *Queue) NameParents(ctx context.Context, j *job.Job) error {
 	var all []job.Dependency
 	for _, d := range j.Spec.DependsOn {
@@ -50,7 +50,7 @@ func (q *Queue) NameParents(ctx context.Context, j *job.Job) error {
 		return fmt.Errorf("%w: depends_on stands for %d jobs, at most %d are allowed", ErrParent, len(all), mostParents)
 	}
 	j.Spec.DependsOn = slices.Clip(all)
-	return nil
+	return q.nameNear(ctx, j)
 }
 
 func (q *Queue) parentsMeant(ctx context.Context, j *job.Job, word string) ([]Ref, error) {

@@ -24,7 +24,7 @@ func LaneOf(project string, r job.Requirements, priority int) job.Lane {
 
 // Position looks a waiting job up on its lane, without taking anything off it.
 func (q *Queue) Position(ctx context.Context, v JobView) (Position, error) {
-	p := Position{Lane: LaneOf(v.Project, v.Needs, v.Priority)}
+	p := Position{Lane: LaneOf(v.Project, v.Asks(), v.Priority)}
 	var waiting []Ref
 	seen, from := 0, uint64(1)
 	for seen < positionLooks && !p.Found {

@@ -18,6 +18,7 @@ type Options struct {
 	AckWait        time.Duration // when a job is looked at again; default 30 s, shorter where ClaimTTL is
 	SystemAttempts int           // gpu_fault and machine_lost together before a job is dead; default 3
 	MaxLanes       int           // default DefaultMaxLanes
+	NearFor        time.Duration // how long a job waits for the GPUs of the one it names in same_gpu_as; default 1 min
 	Window         int           // tasks of one group on lanes at a time; default 512
 	LogBytes       int64         // size of the log stream; default 10 GiB, less where the disk is small
 	Logger         *slog.Logger  // default: none
@@ -40,6 +41,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxLanes <= 0 {
 		o.MaxLanes = DefaultMaxLanes
+	}
+	if o.NearFor <= 0 {
+		o.NearFor = time.Minute
 	}
 	if o.Window <= 0 {
 		o.Window = 512

@@ -76,6 +76,14 @@ func viewOf(j *job.Job, ref Ref, rec *job.Record) JobView {
 	return v
 }
 
+// Asks are the requirements of its message on a lane: for a while those of the place it would rather have.
+func (v JobView) Asks() job.Requirements {
+	if v.Record == nil {
+		return v.Needs
+	}
+	return v.Record.Near.Narrow(v.Needs)
+}
+
 // Show reads one job, task or group. ErrNotFound: there is none.
 func (q *Queue) Show(ctx context.Context, ref Ref) (JobView, error) {
 	j, err := q.Job(ctx, ref.Number)

@@ -268,6 +268,7 @@ func startOver(rec *job.Record, now time.Time, resultSeq uint64) {
 	rec.StartedAt, rec.EndedAt, rec.NotBefore = nil, nil, nil
 	rec.Session, rec.Machine, rec.Devices, rec.Progress, rec.Waiting = "", "", nil, "", false
 	rec.QueuedAt, rec.ResultSeq = now, resultSeq
+	rec.Near = rec.Near.Anywhere()
 }
 
 // queueAgain begins the next round of a task for a round of its group. Done twice it comes to the same.

@@ -51,6 +51,12 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 	if err != nil {
 		return "", err
 	}
+	var near *job.Near
+	if verb == verbRelease {
+		if near, err = q.placeNear(ctx, j, requirementsOf(j, ref)); err != nil {
+			return "", err
+		}
+	}
 	before := 0
 	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil {
@@ -60,7 +66,11 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 			return nil, ErrFinal
 		}
 		before = rec.Epoch
-		return rec, edit(rec)
+		err := edit(rec)
+		if verb == verbRelease && err == nil && !rec.Waiting {
+			rec.Near = near // it has waited long; only now it is put on a lane
+		}
+		return rec, err
 	})
 	if err != nil {
 		return "", err
@@ -72,6 +82,9 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 	case j.IsGroup() && !ref.Task:
 		err = q.nc.Publish(prefixNotifyGroup+strconv.FormatUint(ref.Number, 10), nil)
 	case rec.State == job.Queued && rec.Epoch > before:
+		if err = q.remindOfPlace(ctx, j.Project, ref, rec); err != nil {
+			return rec.State, err
+		}
 		err = q.dispatch(ctx, q.parcelFor(j, ref, rec))
 	case rec.State == job.Running:
 		err = q.notifyHolder(rec.Session, ref)

@@ -42,16 +42,28 @@ func (o Order) aged(l job.Lane) time.Duration {
 }
 
 // compare puts the lane to ask first in front: by band, then whose project has had least, then what aged into the band,
-// then what needs most, then by name, so that the order is the same every time.
+// then what needs most, then what can go nowhere else, then by name, so that the order is the same every time.
 func (o Order) compare(a, b queue.LaneInfo) int {
 	return cmp.Or(
 		cmp.Compare(o.band(a.Lane), o.band(b.Lane)),
 		cmp.Compare(o.Shares[a.Lane.Project], o.Shares[b.Lane.Project]),
 		cmp.Compare(o.aged(b.Lane), o.aged(a.Lane)),
 		cmp.Compare(b.Shape.Requirements.GPUs, a.Shape.Requirements.GPUs),
+		cmp.Compare(bound(b.Shape.Requirements), bound(a.Shape.Requirements)),
 		cmp.Compare(a.Lane.Project, b.Lane.Project),
 		cmp.Compare(a.Lane.Shape, b.Lane.Shape),
 	)
+}
+
+// bound is how narrowly requirements say where a job must run.
+func bound(r job.Requirements) int {
+	switch {
+	case len(r.GPUIDs) > 0:
+		return 2
+	case r.Machine != "":
+		return 1
+	}
+	return 0
 }
 
 // Weighted is what each project has had, measured by its weight: a project of weight 2 has had half as much as one of

@@ -17,6 +17,8 @@ func TestOrder(t *testing.T) {
 	low, normal, high := laneOf(job.BandLow, "one", "lab", 1), laneOf(job.BandNormal, "one", "lab", 1), laneOf(job.BandHigh, "one", "lab", 1)
 	other, wide := laneOf(job.BandNormal, "one", "other", 1), laneOf(job.BandNormal, "eight", "lab", 8)
 	lowOther := laneOf(job.BandLow, "one", "other", 1)
+	machine, gpu := laneOf(job.BandNormal, "one-m1", "lab", 1), laneOf(job.BandNormal, "one-m1-0", "lab", 1)
+	machine.Shape.Requirements.Machine, gpu.Shape.Requirements.GPUIDs = "m1", []string{"GPU-0"}
 	waits := func(d time.Duration, lanes ...queue.LaneInfo) map[job.Lane]time.Duration {
 		m := map[job.Lane]time.Duration{}
 		for _, l := range lanes {
@@ -30,6 +32,7 @@ func TestOrder(t *testing.T) {
 	}{
 		"band by band":                        {Order{}, []queue.LaneInfo{high, normal, low}},
 		"the wide one first":                  {Order{}, []queue.LaneInfo{wide, normal, low}},
+		"what can go nowhere else before it": {Order{}, []queue.LaneInfo{wide, gpu, machine, normal, other}},
 		"who has had least":                   {Order{Shares: Shares{"lab": 2, "other": 1}}, []queue.LaneInfo{high, other, wide, normal, low}},
 		"by weight: 9 of weight 4 is less":    {Order{Shares: Shares{"lab": 9, "other": 3}.Weighted(map[string]float64{"lab": 4})}, []queue.LaneInfo{normal, other}},
 		"by weight: half counts double":       {Order{Shares: Shares{"lab": 2, "other": 3}.Weighted(map[string]float64{"lab": 0.5})}, []queue.LaneInfo{other, normal}},

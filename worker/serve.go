@@ -170,8 +170,17 @@ func (w *Worker) grant(ctx context.Context, d *queue.Delivery) (*gpuslots.Alloca
 		Req:     d.Requirements,
 		Now:     w.cfg.Now(),
 		Avoid:   hurt(d.Record),
+		Prefer:  preferred(d.Record),
 		Exclude: w.placeFor(d.Lane, d.ExpectedLimit(ctx), w.cfg.Now()),
 	})
+}
+
+// preferred lists the GPUs on which the job that this one names in same_gpu_as ran last.
+func preferred(rec *job.Record) []string {
+	if rec == nil || rec.Near == nil {
+		return nil
+	}
+	return rec.Near.Devices
 }
 
 // hurt lists the GPUs on which the job's earlier attempts ran into a fault or out of memory: others first.

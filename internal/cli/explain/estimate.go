@@ -26,7 +26,7 @@ func estimate(f Facts) *Estimate {
 	var best *Estimate
 	capable := 0
 	for _, m := range f.Machines {
-		if neverOn(f, m) || m.Draining {
+		if neverOn(f, m) || m.Draining || f.near() != nil && m.Name != f.near().Machine {
 			continue
 		}
 		known := endings(f, m)

@@ -163,6 +163,8 @@ func reason(f Facts, all []MachineIs) (string, string) {
 		return Draining, fmt.Sprintf("every machine that could run it (%d) drains and takes no new jobs", able)
 	case len(f.Ahead) > 0:
 		return Priority, fmt.Sprintf("%s with higher priority wait too, job %s first", screen.Plural(len(f.Ahead), "kind")+" of jobs", f.Ahead[0].Ref)
+	case f.near() != nil && count(all, "") == 0:
+		return Resources, nearText(f.near(), f.Now)
 	case len(f.Place.InFront) > 0:
 		return Position, fmt.Sprintf("%s of its project that want the same are in front of it, job %s first",
 			screen.Plural(len(f.Place.InFront), "job"), f.Place.InFront[0])
@@ -255,7 +257,7 @@ func inText(at, now time.Time) string {
 
 // machines says how each one stands to the job, those with room first.
 func (f Facts) machines() []MachineIs {
-	shape := string(job.ShapeOf(f.Job.Needs).ID)
+	shape, near := string(job.ShapeOf(f.Job.Asks()).ID), f.near()
 	var all []MachineIs
 	for _, m := range f.Machines {
 		is := MachineIs{Name: m.Name, Text: "has room"}
@@ -265,6 +267,8 @@ func (f Facts) machines() []MachineIs {
 			is.Reason, is.Text = NeverFits, never
 		case m.Draining:
 			is.Reason, is.Text = Draining, "drains: it finishes what it runs and takes no more"
+		case near != nil && m.Name != near.Machine:
+			is.Reason, is.Text = Resources, fmt.Sprintf("is not asked before %s: the job would rather be where job %s ran", clock(*near.Until), near.Job)
 		case m.Refusals[shape] != "":
 			is.Reason, is.Text = orText(m.Reasons[shape], Resources), m.Refusals[shape]
 		}
@@ -279,6 +283,22 @@ func (f Facts) machines() []MachineIs {
 	slices.SortStableFunc(all, func(a, b MachineIs) int { return slices.Index(order, a.Reason) - slices.Index(order, b.Reason) })
 	return all
 }
+
+// near is the place the job waits for, if it does.
+func (f Facts) near() *job.Near {
+	if rec := f.Job.Record; rec != nil && f.Job.State == job.Queued && rec.Near.Waits() {
+		return rec.Near
+	}
+	return nil
+}
+
+// nearText says where the job would rather be, and for how long.
+func nearText(n *job.Near, now time.Time) string {
+	return fmt.Sprintf("it would rather have a GPU that job %s had (%s on %s, same_gpu_as), and goes anywhere %s",
+		n.Job, strings.Join(n.Devices, ", "), n.Machine, inText(*n.Until, now))
+}
+
+func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // never is why a machine could never run the job, by its own word or else by what it has.
 func (f Facts) never(m queue.Machine) (why string, unfit bool) {

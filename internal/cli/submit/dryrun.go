@@ -124,6 +124,9 @@ func showJob(g *cli.Globals, p prepared) error {
 	for _, d := range s.DependsOn {
 		row("waits until", screen.Safe(d.Text()))
 	}
+	if s.SameGPUAs != "" {
+		row("rather", "on the GPU that "+screen.Safe(s.SameGPUAs)+" ran on last; after a minute, anywhere")
+	}
 	if text := whenText(s); text != "" {
 		row("starts", text)
 	}

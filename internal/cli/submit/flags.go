@@ -65,7 +65,7 @@ type flags struct {
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
 	Verbs: []string{"schema", "init"},
-	Flags: []string{"preemptible", "same-gpu-as", "progress"},
+	Flags: []string{"preemptible", "progress"},
 }
 
 func bind(cmd *cobra.Command) *flags {

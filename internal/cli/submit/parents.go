@@ -19,6 +19,7 @@ type parents struct {
 	afterOK, after []string
 	slurm          string
 	ifFails        string
+	sameGPUAs      string
 }
 
 func (f *flags) bindParents() {
@@ -26,6 +27,7 @@ func (f *flags) bindParents() {
 	s.StringSliceVar(&f.parents.afterOK, "after-ok", nil, "start when `ID`s have succeeded: number, task, range, name; 'A|B' is either")
 	s.StringSliceVar(&f.parents.after, "after", nil, "start when `ID`s have ended, however they did")
 	s.StringVar(&f.parents.ifFails, "if-parent-fails", "", "cancel (default), or wait: a retry of the parent may succeed")
+	s.StringVar(&f.parents.sameGPUAs, "same-gpu-as", "", "rather on the GPU that job `ID` ran on last; after a minute, anywhere")
 	s.StringVar(&f.parents.slurm, "dependency", "", "the same as Slurm writes it: `afterok:ID[:ID],afterany:ID`; ? for , is either")
 }
 
@@ -47,6 +49,7 @@ func (f *flags) applyParents(s *job.Spec) error {
 		}
 		s.DependsOn = append(s.DependsOn, all...)
 	}
+	put(f, "same-gpu-as", &s.SameGPUAs, f.parents.sameGPUAs)
 	put(f, "if-parent-fails", &s.IfParentFails, f.parents.ifFails)
 	return nil
 }
@@ -120,12 +123,12 @@ func (f *family) visit(i int, state []int, path []string) error {
 		return nil
 	}
 	state[i] = 1
-	for _, d := range f.jobs[i].job.Spec.DependsOn {
+	for _, d := range named(f.jobs[i].job.Spec) {
 		for _, word := range d.Jobs {
 			parent, ours := f.byName[word]
 			switch {
 			case ours && parent < 0:
-				return exit.Errorf(exit.Spec, "depends_on %s: two of these jobs have that name", word)
+				return exit.Errorf(exit.Spec, "%s: two of these jobs have that name, so it names neither", word)
 			case ours:
 				if err := f.visit(parent, state, path); err != nil {
 					return err
@@ -138,6 +141,14 @@ func (f *family) visit(i int, state []int, path []string) error {
 	return nil
 }
 
+// named are the jobs that come before one: those it waits for, and the one whose GPUs it prefers.
+func named(s job.Spec) []job.Dependency {
+	if s.SameGPUAs == "" {
+		return s.DependsOn
+	}
+	return append(slices.Clone(s.DependsOn), job.Dependency{Jobs: []string{s.SameGPUAs}})
+}
+
 // check asks the broker, before anything is sent, whether all others that are named are there.
 func (f *family) check(ctx context.Context, q *queue.Queue) error {
 	for _, p := range f.jobs {
@@ -148,6 +159,9 @@ func (f *family) check(ctx context.Context, q *queue.Queue) error {
 			if len(d.Jobs) > 0 {
 				outside.Spec.DependsOn = append(outside.Spec.DependsOn, d)
 			}
+		}
+		if _, ours := f.byName[p.job.Spec.SameGPUAs]; ours {
+			outside.Spec.SameGPUAs = ""
 		}
 		if err := q.NameParents(ctx, &outside); err != nil {
 			return parentError(err)
@@ -169,6 +183,9 @@ func (f *family) named(i int) prepared {
 		}
 	}
 	p.job.Spec.DependsOn = all
+	if number, ours := f.number[p.job.Spec.SameGPUAs]; ours {
+		p.job.Spec.SameGPUAs = strconv.FormatUint(number, 10)
+	}
 	return p
 }
 
