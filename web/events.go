@@ -110,7 +110,7 @@ func (s *Server) logStream(w http.ResponseWriter, r *http.Request) {
 	out := openStream(w)
 	at := 0
 	for {
-		pieces, next, cut, ended, wake := t.after(at)
+		pieces, next, cut, wake, ended := t.after(at)
 		at = next
 		if cut && out.send("cut", map[string]string{"text": "the beginning is left out here: berth logs " + id.String() + " has it all"}) != nil {
 			return

@@ -185,7 +185,8 @@ func (h *hub) seePoint(data json.RawMessage) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := append(h.points[p.Machine], slices.Clone(data))
+	all := h.points[p.Machine]
+	all = append(all, slices.Clone(data))
 	if len(all) > pointsKept {
 		all = slices.Clone(all[len(all)-pointsKept:])
 	}

@@ -90,11 +90,11 @@ func (t *tail) add(p logPiece) {
 }
 
 // after returns what came after the first n pieces.
-func (t *tail) after(n int) (pieces []logPiece, next int, cut bool, ended error, wake <-chan struct{}) {
+func (t *tail) after(n int) (pieces []logPiece, next int, cut bool, wake <-chan struct{}, ended error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if cut = n < t.dropped; cut {
 		n = t.dropped
 	}
-	return append([]logPiece(nil), t.pieces[n-t.dropped:]...), t.dropped + len(t.pieces), cut, t.ended, t.wake
+	return append([]logPiece(nil), t.pieces[n-t.dropped:]...), t.dropped + len(t.pieces), cut, t.wake, t.ended
 }

@@ -234,12 +234,12 @@ func TestNamesDoNoHarm(t *testing.T) {
 // beats reads the live events of a browser.
 func (h *house) beats(t *testing.T) <-chan beat {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/api/v1/events", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+"/api/v1/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	res, err := (&http.Transport{}).RoundTrip(r)
+	res, err := (&http.Transport{}).RoundTrip(r) //nolint:bodyclose // the reader below closes it
 	if err != nil {
 		t.Fatal(err)
 	}

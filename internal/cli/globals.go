@@ -70,3 +70,10 @@ func (g *Globals) Env() Env { return g.env }
 func Print[T any](g *Globals, v table.View[T], rows []T) error {
 	return v.Print(g.Out(), g.Screen(), g.Output, rows)
 }
+
+// Within is the same settings in another world: a demonstration's, whose files are its own.
+func (g *Globals) Within(env Env) *Globals {
+	other := *g
+	other.env = env
+	return &other
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,8 @@ type upFlags struct {
 	listen   string
 	noWorker bool
 	insecure bool
+	demo     bool
+	pages    pageFlags
 	cert     string
 	key      string
 }
@@ -34,25 +37,35 @@ func newUp(g *cli.Globals) *cobra.Command {
 	var f upFlags
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "start everything on this machine: the broker and a worker, in one process",
-		Long: "Start a NATS server with JetStream and a worker in this process. It makes a token and writes it, with its address,\n" +
+		Short: "start everything on this machine: the broker, a worker and the dashboard, in one process",
+		Long: "Start a NATS server with JetStream, a worker and a dashboard in this process. It makes a token and writes it, with its address,\n" +
 			"where every command on this machine finds it (client.env, readable by you alone).\n" +
 			"Ctrl-C drains (what runs is finished), Ctrl-C again stops what runs; SIGTERM leaves it to the next berth up.",
 		Example: "  berth up\n  berth up --gpu-source sim:4x24Gi          # no GPU needed\n" +
+			"  berth up --demo                           # a made-up day on simulated GPUs, in a folder of its own\n" +
 			"  berth up --listen 0.0.0.0:4222 --tls-cert cert.pem --tls-key key.pem --no-worker",
 		Args: cli.Takes(0, 0, ""),
 	}
 	s := cmd.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.listen, "listen", "127.0.0.1:4222", "where the broker listens, `HOST:PORT`")
-	s.BoolVar(&f.noWorker, "no-worker", false, "the broker alone")
+	s.BoolVar(&f.noWorker, "no-worker", false, "the broker and the dashboard alone")
+	f.pages.bind(s)
+	s.BoolVar(&f.demo, "demo", false, "simulated GPUs and a made-up day, marked as such, in a folder of its own that goes when it ends")
 	s.StringVar(&f.cert, "tls-cert", "", "certificate `FILE` of the broker, for an address that others reach")
 	s.StringVar(&f.key, "tls-key", "", "its private key `FILE`")
 	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
 	settings := worker.Bind(cmd)
 	s.Lookup("store").Usage = "folder for the broker's streams and the state of runs"
-	cli.Reserve(cmd, cli.Reserved{Flags: []string{"http", "demo", "install", "metrics"}})
+	cli.Reserve(cmd, cli.Reserved{Flags: []string{"install", "metrics"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.pages.given = cmd.Flags().Changed("http")
+		if f.demo {
+			if !cmd.Flags().Changed("listen") {
+				f.listen = "127.0.0.1:0" // beside a real one
+			}
+			return upDemo(cmd.Context(), g, f, settings)
+		}
 		w, from, err := settings.Load(g.Env())
 		if err != nil {
 			return err
@@ -101,12 +114,59 @@ func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 	if err := greet(g, f, broker); err != nil {
 		return err
 	}
+	beside, err := startBeside(g, f, q, queue.ConnectOptions{URL: broker.ClientURL(), Token: broker.Token()}, log)
+	if err != nil {
+		return err
+	}
+	defer beside.end() // the pages show how it ends
 	if !f.noWorker {
 		return worker.Serve(signals, g, at.worker, q, broker.ClientURL(), log)
 	}
 	log.Info("broker_ready", "server", broker.ClientURL())
 	<-signals.Claim.Done()
 	return nil
+}
+
+// beside is what runs beside the worker: the dashboard, and the day of a demonstration.
+type beside struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+func (b *beside) end() {
+	b.stop()
+	b.wg.Wait()
+}
+
+func startBeside(g *cli.Globals, f upFlags, q *queue.Queue, to queue.ConnectOptions, log *slog.Logger) (*beside, error) {
+	ctx, stop := context.WithCancel(context.Background()) // it ends after the worker, by end
+	b := &beside{stop: stop}
+	if f.pages.listen != "" {
+		p, err := openPages(g, f.pages, q, to)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		if p != nil {
+			log.Info("dashboard", "address", p.listener.Addr().String())
+			b.wg.Go(func() {
+				if err := p.server.Serve(ctx, p.listener); err != nil {
+					log.Error("dashboard_ended", "err", err)
+				}
+			})
+			if f.demo {
+				g.Say("demonstration at %s", p.url)
+			}
+		}
+	}
+	if f.demo {
+		b.wg.Go(func() {
+			if err := playDay(ctx, g.Env(), q, to); err != nil && ctx.Err() == nil {
+				log.Error("demonstration_ended", "err", err)
+			}
+		})
+	}
+	return b, nil
 }
 
 func startBroker(g *cli.Globals, f upFlags, store string, log *slog.Logger) (*natsembed.Server, error) {
