@@ -80,7 +80,7 @@ func (q *Queue) withdraw(ctx context.Context, ref Ref, why job.Cancel) (job.Stat
 var errNoHolder = errors.New("nobody runs it")
 
 func (q *Queue) wishCancel(ctx context.Context, ref Ref, why job.Cancel) (session string, err error) {
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		switch {
 		case rec == nil, !rec.State.Final() && rec.State != job.Running:
 			return nil, errNoHolder

@@ -114,7 +114,7 @@ func (d *Delivery) claim(ctx context.Context, devices []string) (*Claim, error) 
 			return nil, errors.Join(ErrSessionLost, d.ticket.giveBack(0))
 		}
 		rec := d.running(devices)
-		_, err := d.q.records.put(ctx, d.Ref(), rec, d.rev)
+		err := d.q.records.put(ctx, d.Ref(), rec, d.rev)
 		if err == nil {
 			return d.q.newClaim(d.session, d.ticket, d.Lane, d.Ref(), rec, d.Job), nil
 		}
@@ -224,7 +224,7 @@ func (q *Queue) Resume(ctx context.Context, s *Session, was ClaimState) (*Claim,
 	ref := refOf(was.Number, was.Index)
 	ctx, cancel := s.bind(ctx)
 	defer cancel()
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec != nil && owns(rec, s.ID(), was.Epoch, was.Attempt) {
 			return nil, errNoChange // a second call
 		}

@@ -267,7 +267,7 @@ func (q *Queue) projectOf(ctx context.Context, ref Ref) (string, error) {
 	if !errors.Is(err, errGarbage) {
 		return "", err
 	}
-	s, err := q.getSeq(ctx, StreamJobs, ref.Number)
+	s, err := q.getSeq(ctx, ref.Number)
 	if err != nil {
 		return "", err
 	}

@@ -128,6 +128,57 @@ func TestCrashBetweenStepsOfClerk(t *testing.T) {
 	}
 }
 
+// A clerk, or a person's command, that crashes while a group comes to its end leaves it to the next clerk: one result.
+func TestCrashWhileAGroupEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step   string
+		cancel bool // else all its tasks succeed
+	}{{"group:close", false}, {"group:result", false}, {"cancel:group", true}, {"group:result", true}} {
+		name := strings.ReplaceAll(c.step, ":", "-")
+		if c.cancel {
+			name += "-asked"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, Options{ClaimTTL: 60 * time.Second, AckWait: time.Second})
+			j := newJob("group")
+			j.Tasks = &job.Tasks{Indexes: "1-3", Count: 3}
+			ref, want := b.submit(j), job.Succeeded
+			q := b.open()
+			crashed := crashOnce(q, c.step)
+			if c.cancel {
+				want = job.Cancelled
+				if _, err := q.cancelGroup(b.ctx, ref, b.job(ref), job.Cancel{By: "ada"}); !errors.Is(err, errCrash) {
+					t.Fatalf("the crash did not happen: %v", err)
+				}
+			} else {
+				b.background(b.machine("m1").workOff)
+				stop := b.background(q.RunClerk)
+				eventually(t, "the crash happened", crashed)
+				stop()
+			}
+			b.background(b.q.RunClerk)
+			if r := b.wait(ref); r.State != want || r.Tasks[want] != 3 {
+				t.Errorf("the group: %s %v", r.State, r.Tasks)
+			}
+			if n := len(b.resultsOf(ref)); n != 1 {
+				t.Errorf("%d results", n)
+			}
+			eventually(t, "the lanes are empty", func() bool { return b.onLanes() == 0 })
+		})
+	}
+}
+
+func (b *bundle) job(ref Ref) *job.Job {
+	b.t.Helper()
+	j, err := b.q.Job(b.ctx, ref.Number)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return j
+}
+
 // A crash right after a job was ended from outside (a cancel) leaves the result in the record; the message on the lane
 // brings somebody who publishes it.
 func TestCrashWhileCancelling(t *testing.T) {

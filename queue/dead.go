@@ -56,8 +56,10 @@ func (q *Queue) bury(ctx context.Context, ref Ref, r *job.Result) error {
 	if err != nil {
 		return err
 	}
-	err = q.putDead(ctx, ref, r.Round, body)
-	return err
+	if err := q.step("dead:letter"); err != nil {
+		return err
+	}
+	return q.putDead(ctx, ref, r.Round, body)
 }
 
 // putDead writes a round's letter, or (no body) that the letter was dealt with. Whatever was written for that round or
@@ -100,13 +102,13 @@ func (q *Queue) deadRound(ctx context.Context, ref Ref) (rev uint64, round int, 
 	return s.Seq, round, isMarker(s), nil
 }
 
-// unbury takes the letter of a dead job away that begins its next round.
+// unbury takes the letter of a dead job away that begins its next round. was is how the round before ended; who does not
+// know, because somebody else began the next one and may have got no further, says Dead.
 func (q *Queue) unbury(ctx context.Context, ref Ref, was job.State, next int) error {
 	if was != job.Dead {
 		return nil
 	}
-	err := q.putDead(ctx, ref, next-1, nil)
-	return err
+	return q.putDead(ctx, ref, next-1, nil)
 }
 
 // Dead lists the dead letters of a project ("" = all), oldest first.
@@ -141,7 +143,13 @@ func (q *Queue) DropDead(ctx context.Context, ref Ref, by, reason string) error 
 	if err != nil {
 		return err
 	}
+	if err := q.step("drop:letter"); err != nil {
+		return err
+	}
 	if err := q.putDead(ctx, ref, round, nil); err != nil {
+		return err
+	}
+	if err := q.step("drop:note"); err != nil {
 		return err
 	}
 	q.noteDeed(ctx, Event{Kind: "drop", Project: project, By: by, Job: ref.String(), Text: reason})

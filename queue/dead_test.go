@@ -3,7 +3,6 @@ package queue
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -72,40 +71,5 @@ func TestDeadLetters(t *testing.T) {
 	}
 	if r := b.results(ref); len(r) != 2 {
 		t.Errorf("%d results, dropping a letter takes none away", len(r))
-	}
-}
-
-// A crash between the record and the result loses neither letter nor result: the next one to meet the job makes both
-// good.
-func TestCrashWhileDying(t *testing.T) {
-	t.Parallel()
-	for _, step := range endSteps["requeue"] {
-		if step == "requeue:dispatch" {
-			continue // a dead job is not dispatched
-		}
-		t.Run(step[8:], func(t *testing.T) {
-			t.Parallel()
-			b := setup(t, Options{ClaimTTL: 2 * time.Second, AckWait: time.Second, SystemAttempts: 1})
-			b.background(b.q.RunClerk)
-			ref := b.submit(newJob("poison"))
-			victim := b.machine("m1")
-			c := victim.claim()
-			crashed := crashOnce(victim.q, step)
-			err := c.Requeue(b.ctx, job.Attempt{Outcome: job.OutcomeGPUFault}, Requeue{})
-			if !errors.Is(err, errCrash) || !crashed() {
-				t.Fatalf("the crash did not happen: %v", err)
-			}
-			victim.die()
-			b.background(b.machine("m2").workOff)
-			if r := b.wait(ref); r.State != job.Dead {
-				t.Errorf("it is %s", r.State)
-			}
-			if all := b.dead(); len(all) != 1 {
-				t.Errorf("%d dead letters", len(all))
-			}
-			if n := len(b.results(ref)); n != 1 {
-				t.Errorf("%d results", n)
-			}
-		})
 	}
 }

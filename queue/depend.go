@@ -83,7 +83,7 @@ func (q *Queue) markAwaited(ctx context.Context, parent Ref) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = q.records.change(ctx, parent, func(rec *job.Record) (*job.Record, error) {
+	_, err = q.records.change(ctx, parent, func(rec *job.Record) (*job.Record, error) {
 		switch {
 		case rec == nil:
 			rec = q.newRecord(pj, parent)
@@ -207,7 +207,7 @@ func (q *Queue) endWait(ctx context.Context, j *job.Job, ref Ref, needs job.Requ
 	if err := q.step("release:cas"); err != nil {
 		return nil, err
 	}
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || !rec.Waiting || rec.State.Final() {
 			return nil, errNoChange
 		}

@@ -258,7 +258,7 @@ func TestJanitorLetsGo(t *testing.T) {
 	parent := b.submit(newJob("parent"))
 	child := b.submit(childOf("child", "parent"))
 	b.waits(child)
-	if _, _, err := b.q.records.change(b.ctx, parent, func(rec *job.Record) (*job.Record, error) {
+	if _, err := b.q.records.change(b.ctx, parent, func(rec *job.Record) (*job.Record, error) {
 		b.q.closeRecord(&job.Job{}, parent, rec, job.Result{State: job.Succeeded})
 		rec.Awaited = false // nobody will be told
 		return rec, nil

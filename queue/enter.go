@@ -20,7 +20,7 @@ func (q *Queue) enter(ctx context.Context, j *job.Job, number uint64) (rec *job.
 	if err := q.step("enter:cas"); err != nil {
 		return nil, true, err
 	}
-	rec, _, err = q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err = q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec != nil {
 			return nil, errNoChange
 		}
@@ -45,7 +45,7 @@ func (q *Queue) enterNear(ctx context.Context, j *job.Job, ref Ref) (*job.Record
 	if err := q.step("enter:cas"); err != nil {
 		return nil, err
 	}
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil {
 			rec = q.newRecord(j, ref)
 		}

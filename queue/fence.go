@@ -59,7 +59,7 @@ func (q *Queue) takeFromDead(ctx context.Context, ref Ref, seen *job.Record) err
 	if err := q.step("lost:cas"); err != nil {
 		return err
 	}
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || rec.State != job.Running || rec.Session != seen.Session || rec.Epoch != seen.Epoch {
 			return nil, errNoChange // somebody else has seen to it
 		}

@@ -122,7 +122,7 @@ func (c *Claim) write(ctx context.Context, verb string, edit func(rec *job.Recor
 	if err := c.q.step(verb + ":cas"); err != nil {
 		return nil, err
 	}
-	rec, _, err := c.q.records.change(ctx, c.ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := c.q.records.change(ctx, c.ref, func(rec *job.Record) (*job.Record, error) {
 		if !c.owns(rec) {
 			return nil, ErrClaimLost
 		}
@@ -240,7 +240,7 @@ func (q *Queue) endUnclaimed(ctx context.Context, ref Ref, e ending) error {
 		return err
 	}
 	var already error
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		already = nil
 		switch {
 		case rec == nil:
@@ -273,7 +273,7 @@ func (q *Queue) jobForEnding(ctx context.Context, ref Ref, e ending) (*job.Job, 
 	if e.state != job.Dead || !errors.Is(err, errGarbage) && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
-	s, getErr := q.getSeq(ctx, StreamJobs, ref.Number)
+	s, getErr := q.getSeq(ctx, ref.Number)
 	if getErr != nil {
 		return nil, getErr // a number that never was a job ends nothing
 	}

@@ -215,8 +215,7 @@ func (k *keeper) refill(ctx context.Context, rec *job.Record, rev uint64, n int)
 		return err
 	}
 	rec.Group.Next += n
-	_, err := k.c.q.records.put(ctx, JobRef(k.number), rec, rev)
-	return err
+	return k.c.q.records.put(ctx, JobRef(k.number), rec, rev)
 }
 
 // task is the lane message of the task at a position of the round; nil where it needs none (any more).

@@ -52,7 +52,7 @@ func (k *keeper) stopTasks(ctx context.Context, rec *job.Record, stop func(conte
 
 // stop writes that no more tasks are to be started, and why. What runs goes on: work is not thrown away unasked.
 func (k *keeper) stop(ctx context.Context, why string) error {
-	_, _, err := k.c.q.records.change(ctx, JobRef(k.number), func(rec *job.Record) (*job.Record, error) {
+	_, err := k.c.q.records.change(ctx, JobRef(k.number), func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || rec.State.Final() || rec.Group == nil || rec.Group.Stopped != "" {
 			return nil, errNoChange
 		}
@@ -109,7 +109,7 @@ func (k *keeper) close(ctx context.Context, seen *job.Record) error {
 		return err
 	}
 	ref := JobRef(k.number)
-	rec, _, err := k.c.q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := k.c.q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil {
 			rec = k.c.q.newRecord(k.j, ref)
 		}
@@ -148,7 +148,7 @@ func groupResult(rec *job.Record, states map[job.State]int, count int) job.Resul
 // cancelGroup asks for the end of a group. One of which nothing has been released ends at once; otherwise its keeper
 // cancels what is under way and then the group: its result is the proof.
 func (q *Queue) cancelGroup(ctx context.Context, ref Ref, j *job.Job, why job.Cancel) (job.State, error) {
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil {
 			rec = q.newRecord(j, ref)
 		}

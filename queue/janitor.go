@@ -326,7 +326,7 @@ func (jan *janitor) putBack(ctx context.Context, suspects []suspect, did *Tidied
 }
 
 func (jan *janitor) nextEpoch(ctx context.Context, s suspect) (rec *job.Record, changed bool, err error) {
-	rec, _, err = jan.q.records.change(ctx, s.ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err = jan.q.records.change(ctx, s.ref, func(rec *job.Record) (*job.Record, error) {
 		changed = false
 		switch {
 		case rec == nil && s.epoch == 0:

@@ -126,7 +126,7 @@ func (q *Queue) extendLease(ctx context.Context, ref Ref, until *time.Time) erro
 // changeHeld edits what the record says of a lease that somebody's worker holds, and tells that worker. errNoHolder:
 // nobody does.
 func (q *Queue) changeHeld(ctx context.Context, ref Ref, edit func(*job.LeaseRecord) error) error {
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || rec.State != job.Running {
 			return nil, errNoHolder
 		}

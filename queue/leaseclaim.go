@@ -17,7 +17,7 @@ type leaseTold struct {
 
 // Held writes that the GPUs are the holder's from now on, until then (nil: without end). ErrClaimLost: they are not.
 func (c *Claim) Held(ctx context.Context, until *time.Time, gpus []job.LeasedGPU) error {
-	rec, _, err := c.q.records.change(ctx, c.ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := c.q.records.change(ctx, c.ref, func(rec *job.Record) (*job.Record, error) {
 		if !c.owns(rec) {
 			return nil, ErrClaimLost
 		}

@@ -114,7 +114,7 @@ func (q *Queue) remindOfPlace(ctx context.Context, project string, ref Ref, rec 
 
 // settlePlace lets a job go anywhere that has waited for its place long enough and that nobody runs.
 func (q *Queue) settlePlace(ctx context.Context, j *job.Job, ref Ref) error {
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || rec.State != job.Queued || rec.Waiting || !rec.Near.Over(q.now()) {
 			return nil, errNoChange
 		}

@@ -229,6 +229,22 @@ func TestSameGPUWithoutLanesToSpare(t *testing.T) {
 	b.once(ref)
 }
 
+// A worker that gives a job back from its place and crashes over it leaves it to all others.
+func TestCrashWhileReturningFromItsPlace(t *testing.T) {
+	t.Parallel()
+	b, victim := near(t, time.Hour)
+	c, _ := victim.takes(b.submit(nearJob("second", "first")))
+	crashed := crashOnce(victim.q, "return:dispatch")
+	if err := c.Return(b.ctx, 0, "drained"); !errors.Is(err, errCrash) || !crashed() {
+		t.Fatalf("the crash did not happen: %v", err)
+	}
+	victim.die()
+	b.background(b.machine("m2").workOff)
+	if r := b.wait(c.Ref()); r.State != job.Succeeded || r.Attempt != 2 || b.runs(c.Ref()) != 2 || len(b.results(c.Ref())) != 1 {
+		t.Errorf("%s after attempt %d", r.State, r.Attempt)
+	}
+}
+
 // Whatever step of being placed, or let go from the place, is the last of its process, the job runs once.
 func TestCrashWhilePlaced(t *testing.T) {
 	t.Parallel()

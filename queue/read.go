@@ -153,7 +153,7 @@ func (q *Queue) showGarbage(ctx context.Context, ref Ref) (JobView, error) {
 	if err != nil {
 		return JobView{}, err
 	}
-	s, err := q.getSeq(ctx, StreamJobs, ref.Number)
+	s, err := q.getSeq(ctx, ref.Number)
 	if err != nil {
 		return JobView{}, err
 	}

@@ -53,16 +53,17 @@ func isMarker(s *stored) bool {
 }
 
 // put writes rec if the key still has revision rev (0: does not exist). errConflict: it has not.
-func (r records) put(ctx context.Context, ref Ref, rec *job.Record, rev uint64) (uint64, error) {
+func (r records) put(ctx context.Context, ref Ref, rec *job.Record, rev uint64) error {
 	var ttl time.Duration
 	if rec.State.Final() {
 		ttl = keepRecord
 	}
 	body, err := json.Marshal(rec)
 	if err != nil {
-		return 0, fmt.Errorf("record %s: %w", ref, err)
+		return fmt.Errorf("record %s: %w", ref, err)
 	}
-	return r.q.casKey(ctx, BucketRecords, ref.String(), body, rev, ttl)
+	_, err = r.q.casKey(ctx, BucketRecords, ref.String(), body, rev, ttl)
+	return err
 }
 
 // casKey writes one key of a bucket by compare-and-set, with a TTL if ttl is not 0.
@@ -94,7 +95,7 @@ func (q *Queue) casKey(ctx context.Context, bucket, key string, body []byte, rev
 // A write is fenced by the revision, a refusal is not: where the record has copies, the nearest may lag behind what this
 // very process wrote a moment ago, and a claim would look lost to its own holder. So an edit that writes nothing is
 // asked again with what the leader has.
-func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record) (*job.Record, error)) (*job.Record, uint64, error) {
+func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record) (*job.Record, error)) (*job.Record, error) {
 	leader := false
 	for {
 		var rec *job.Record
@@ -104,7 +105,7 @@ func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record)
 			return err
 		})
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		next, err := edit(rec)
 		if err != nil && !leader {
@@ -112,20 +113,20 @@ func (r records) change(ctx context.Context, ref Ref, edit func(rec *job.Record)
 			continue
 		}
 		if errors.Is(err, errNoChange) {
-			return rec, rev, nil
+			return rec, nil
 		}
 		if err != nil {
-			return rec, rev, err
+			return rec, err
 		}
-		rev, err = r.put(ctx, ref, next, rev)
+		err = r.put(ctx, ref, next, rev)
 		if errors.Is(err, errConflict) {
 			leader = true // the nearest copy may still show the old value
 			continue
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		return next, rev, nil
+		return next, nil
 	}
 }
 

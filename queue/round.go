@@ -223,9 +223,10 @@ func (q *Queue) carryOut(ctx context.Context, j *job.Job, m roundMessage) error 
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGarbage, err)
 	}
-	before := job.State("")
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	var before job.State
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || !rec.State.Final() || max(rec.Round, 1) != m.Round-1 {
+			before = job.Dead // for all that is known
 			return nil, errNoChange // it has begun
 		}
 		before = rec.State
@@ -238,10 +239,13 @@ func (q *Queue) carryOut(ctx context.Context, j *job.Job, m roundMessage) error 
 	if err != nil {
 		return err
 	}
-	if err := q.step("retry:dispatch"); err != nil {
+	if err := q.step("retry:letter"); err != nil {
 		return err
 	}
 	if err := q.unbury(ctx, ref, before, m.Round); err != nil {
+		return err
+	}
+	if err := q.step("retry:dispatch"); err != nil {
 		return err
 	}
 	if rec == nil || j.IsGroup() || rec.State != job.Queued || rec.Round != m.Round || lastEpoch(rec) == rec.Epoch {
@@ -281,12 +285,13 @@ func (q *Queue) queueAgain(ctx context.Context, j *job.Job, ref Ref, group *job.
 		return nil, err
 	}
 	before := job.State("")
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		switch {
 		case rec == nil: // its turn never came
 			rec = q.newRecord(j, ref)
 			rec.Epoch++
 		case rec.InRound >= group.Round, !rec.State.Final():
+			before = job.Dead // for all that is known
 			return nil, errNoChange
 		default:
 			before = rec.State
@@ -296,6 +301,9 @@ func (q *Queue) queueAgain(ctx context.Context, j *job.Job, ref Ref, group *job.
 		return rec, nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := q.step("again:letter"); err != nil {
 		return nil, err
 	}
 	return rec, q.unbury(ctx, ref, before, rec.Round)

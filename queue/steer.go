@@ -58,7 +58,7 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 		}
 	}
 	before := 0
-	rec, _, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
+	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil {
 			rec = q.newRecord(j, ref)
 		}

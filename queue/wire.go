@@ -77,10 +77,10 @@ type stored struct {
 	Data    []byte
 }
 
-// getSeq reads one message by sequence: from the nearest copy, and where that does not have it from the leader, since
+// getSeq reads the message of a job by its number: from the nearest copy, and where that does not have it from the leader, since
 // a copy may lag. errors.Is(err, ErrNotFound) is the leader's word.
-func (q *Queue) getSeq(ctx context.Context, stream string, seq uint64) (*stored, error) {
-	return q.getMsg(ctx, stream, map[string]any{"seq": seq}, true)
+func (q *Queue) getSeq(ctx context.Context, seq uint64) (*stored, error) {
+	return q.getMsg(ctx, StreamJobs, map[string]any{"seq": seq}, true)
 }
 
 // getLast reads the last message of a subject. leader: not from a copy that may lag.

@@ -32,7 +32,7 @@ func TestOrder(t *testing.T) {
 	}{
 		"band by band":                        {Order{}, []queue.LaneInfo{high, normal, low}},
 		"the wide one first":                  {Order{}, []queue.LaneInfo{wide, normal, low}},
-		"what can go nowhere else before it": {Order{}, []queue.LaneInfo{wide, gpu, machine, normal, other}},
+		"what can go nowhere else before it":  {Order{}, []queue.LaneInfo{wide, gpu, machine, normal, other}},
 		"who has had least":                   {Order{Shares: Shares{"lab": 2, "other": 1}}, []queue.LaneInfo{high, other, wide, normal, low}},
 		"by weight: 9 of weight 4 is less":    {Order{Shares: Shares{"lab": 9, "other": 3}.Weighted(map[string]float64{"lab": 4})}, []queue.LaneInfo{normal, other}},
 		"by weight: half counts double":       {Order{Shares: Shares{"lab": 2, "other": 3}.Weighted(map[string]float64{"lab": 0.5})}, []queue.LaneInfo{other, normal}},
