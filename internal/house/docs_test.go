@@ -106,3 +106,30 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 		t.Errorf("README.md does not lead to %s", index)
 	}
 }
+
+// A decision's number is its alone: people cite it.
+func TestDecisionsHaveNumbersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "decisions", "*.md"))
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d decisions, %v", len(pages), err)
+	}
+	title := regexp.MustCompile(`^# (?:0*)(\d+)[.:] \S`)
+	taken := map[string]string{}
+	for _, p := range pages {
+		page := filepath.Base(p)
+		number, _, _ := strings.Cut(page, "-")
+		if other, twice := taken[number]; twice {
+			t.Errorf("%s and %s have one number", other, page)
+		}
+		taken[number] = page
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := title.FindStringSubmatch(string(data))
+		if len(number) != 4 || m == nil || strings.TrimLeft(number, "0") != m[1] {
+			t.Errorf("%s: the number of its name must begin its heading", page)
+		}
+	}
+}

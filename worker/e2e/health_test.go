@@ -112,71 +112,6 @@ func (h *house) told(machine, gpu string, want ...string) {
 	}
 }
 
-func TestPoisonJobEndsDead(t *testing.T) {
-	h, f := newHouse(t), newFake(t, 4)
-	h.work("titan", f)
-	ref := h.submit(1)
-	hurt := map[string]bool{}
-	for range 3 {
-		s := h.started()
-		hurt[s.gpus] = true
-		f.XID(f.index(t, s.gpus), 79)
-		h.gone(s.pid)
-	}
-	r := h.result(ref)
-	if r.State != job.Dead || len(r.Attempts) != 3 || !strings.Contains(r.Evidence, "XID 79") {
-		t.Errorf("%s after %d attempts, evidence %q", r.State, len(r.Attempts), r.Evidence)
-	}
-	if len(hurt) != 3 {
-		t.Errorf("it was tried on %d cards, want 3", len(hurt))
-	}
-	h.sees("titan", "the cards it hurt tested at once and back", func(m queue.Machine) bool {
-		for _, g := range m.GPUs {
-			if g.State != "ready" {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// A job that meets its faults on several machines has all of them tested, and none that an operator has taken out.
-func TestPoisonJobOnTwoMachinesHasBothTestTheirCards(t *testing.T) {
-	h := newHouse(t)
-	fakes := map[string]*fake{"one": newFake(t, 2), "two": newFake(t, 2)}
-	for name, f := range fakes {
-		h.work(name, f)
-	}
-	if err := h.queue.Quarantine(t.Context(), "two", "1", "root", "fan is loud"); err != nil {
-		t.Fatal(err)
-	}
-	ref := h.submit(1)
-	for range 3 {
-		s := h.started()
-		for _, f := range fakes {
-			for i, id := range f.uuids {
-				if id == s.gpus {
-					f.XID(i, 79)
-				}
-			}
-		}
-		h.gone(s.pid)
-	}
-	if r := h.result(ref); r.State != job.Dead {
-		t.Errorf("%+v", r)
-	}
-	for name, out := range map[string]int{"one": -1, "two": 1} {
-		h.sees(name, "what a fault took out back in service", func(m queue.Machine) bool {
-			for i, g := range m.GPUs {
-				if (g.State == "ready") == (i == out) {
-					return false
-				}
-			}
-			return true
-		})
-	}
-}
-
 func TestLostCardAndItsReturn(t *testing.T) {
 	h, f := newHouse(t), newFake(t, 2)
 	d := h.work("titan", f, "--restore-after", "1s")
@@ -213,91 +148,6 @@ func TestUncorrectableMemoryErrors(t *testing.T) {
 	h.end(b, 0)
 	if r := h.result(ref); r.Attempts[0].Outcome != job.OutcomeGPUFault || !strings.Contains(r.Attempts[0].Evidence, "could not be corrected") {
 		t.Errorf("attempts %+v", r.Attempts)
-	}
-}
-
-func TestHungLibraryTakesNoNewWork(t *testing.T) {
-	h, f := newHouse(t), newFake(t, 2)
-	d := h.work("titan", f)
-	first := h.submit(1)
-	a := h.started()
-	f.Hang(true)
-	d.says("gpu source", "suspect")
-	second := h.submit(1)
-	cpu := h.submit(0)
-	c := h.started()
-	if c.ref != cpu.String() {
-		t.Fatalf("while NVML hangs %+v started", c)
-	}
-	h.end(c, 0)
-	h.result(cpu)
-	h.end(a, 0) // a run ends as ever
-	if r := h.result(first); r.State != job.Succeeded || len(r.Attempts) > 1 {
-		t.Errorf("%s, %+v", r.State, r.Attempts)
-	}
-	if s := h.state(second); s != job.Queued {
-		t.Errorf("the second job is %s", s)
-	}
-	f.Hang(false)
-	b := h.started()
-	if b.ref != second.String() {
-		t.Errorf("%+v", b)
-	}
-	h.end(b, 0)
-	h.result(second)
-}
-
-func TestCrashOfTheLibraryCostsReadingsOnly(t *testing.T) {
-	h, f := newHouse(t), newFake(t, 1)
-	d := h.work("titan", f)
-	ref := h.submit(1)
-	a := h.started()
-	f.Crash(true)
-	d.says("nvml probe ended")
-	f.Crash(false)
-	f.GPU(0).Util(55)
-	h.sees("titan", "readings again", func(m queue.Machine) bool {
-		return m.GPUs[0].UtilizationPercent != nil && *m.GPUs[0].UtilizationPercent == 55
-	})
-	h.end(a, 0)
-	if r := h.result(ref); r.State != job.Succeeded || r.Attempt != 1 {
-		t.Errorf("%s after attempt %d: %+v", r.State, r.Attempt, r.Attempts)
-	}
-}
-
-func TestOldDriverWithoutNewerFunctions(t *testing.T) {
-	h := newHouse(t)
-	f := newFake(t, 1, "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetFieldValues",
-		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlEventSetCreate")
-	d := h.work("titan", f)
-	d.says("lacks functions", "nvmlDeviceGetTotalEnergyConsumption")
-	ref := h.submit(1)
-	a := h.started()
-	f.GPU(0).Util(40)
-	h.sees("titan", "what the library can still tell", func(m queue.Machine) bool {
-		g := m.GPUs[0]
-		return g.MemoryFreeMB != nil && g.UtilizationPercent != nil && *g.UtilizationPercent == 40
-	})
-	h.end(a, 0)
-	if r := h.result(ref); r.State != job.Succeeded {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestWithoutADriverOnlyJobsWithoutAGPURun(t *testing.T) {
-	h, f := newHouse(t), newFake(t, 1)
-	f.Set("init_ret", "9") // driver not loaded; nvidia-smi says the same
-	d := h.work("titan", f)
-	d.says("WARN", "no gpu found")
-	gpu, cpu := h.submit(1), h.submit(0)
-	a := h.started()
-	if a.ref != cpu.String() || a.gpus != "-" {
-		t.Errorf("%+v", a)
-	}
-	h.end(a, 0)
-	h.result(cpu)
-	if s := h.state(gpu); s != job.Queued {
-		t.Errorf("the job with a GPU is %s", s)
 	}
 }
 
@@ -339,40 +189,6 @@ func TestOperatorQuarantineOutlivesTheWorker(t *testing.T) {
 		t.Errorf("restored twice: %v", err)
 	}
 	h.told("titan", f.uuids[0], "by root: fan is loud", "") // whatever it is then
-}
-
-func TestDriverUpgradedUnderTheWorker(t *testing.T) {
-	h, f := newHouse(t), newFake(t, 1)
-	d := h.work("titan", f)
-	ref := h.submit(1)
-	a := h.started()
-	newer := newFake(t, 0, "nvmlDeviceGetRemappedRows")
-	f.replaceLibrary(t, newer.Library)
-	f.Set("driver", "590.11")
-	f.Set("init_ret", "18") // library and driver differ, in the middle of an upgrade
-	f.Crash(true)
-	d.says("nvml probe ended")
-	d.says("nvml probe ended", "differ")
-	next := h.submit(1)
-	h.end(a, 0)
-	if r := h.result(ref); r.State != job.Succeeded || r.Attempt != 1 {
-		t.Errorf("%+v", r)
-	}
-	f.Crash(false)
-	f.Set("init_ret", "0")
-	d.says("lacks functions", "590.11")
-	h.end(h.started(), 0)
-	if r := h.result(next); r.State != job.Succeeded {
-		t.Errorf("%+v", r)
-	}
-}
-
-func (f *fake) replaceLibrary(t *testing.T, with string) {
-	t.Helper()
-	copyFile(t, with, f.Library+".new")
-	if err := renameFile(f.Library+".new", f.Library); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestCardThatChangesItsNameOrIsMissing(t *testing.T) {
