@@ -14,7 +14,6 @@ import (
 
 	"github.com/berthq/berth/gpuslots"
 	"github.com/berthq/berth/job"
-	"github.com/berthq/berth/natsembed/natstest"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/telemetry"
 	"github.com/berthq/berth/telemetry/sim"
@@ -31,6 +30,11 @@ type berth struct {
 	req     job.Requirements
 }
 
+// connector is a broker: in this process or in its own.
+type connector interface {
+	Connect(options ...nats.Option) *nats.Conn
+}
+
 // kinds of jobs: one that only needs a CPU, and one that gets a GPU to itself, with all that this means (a fresh
 // reading before the grant, telemetry, no process left on the GPU after).
 var kinds = []struct {
@@ -40,7 +44,7 @@ var kinds = []struct {
 
 const gpus = "8x24Gi"
 
-func newBerth(tb testing.TB, b *natstest.Broker, slots int, req job.Requirements) *berth {
+func newBerth(tb testing.TB, b connector, slots int, req job.Requirements) *berth {
 	tb.Helper()
 	nc := b.Connect()
 	h := &berth{tb: tb, spec: job.Spec{Name: "trivial", Command: trivial, Workdir: "/"}, req: req}
@@ -60,7 +64,7 @@ func newBerth(tb testing.TB, b *natstest.Broker, slots int, req job.Requirements
 }
 
 // work starts the worker, and ends it with the benchmark.
-func (h *berth) work(b *natstest.Broker, slots int) {
+func (h *berth) work(b connector, slots int) {
 	h.tb.Helper()
 	q, err := queue.Open(h.tb.Context(), b.Connect(), queue.Options{})
 	if err != nil {

@@ -72,9 +72,9 @@ func startBroker(tb testing.TB, sync time.Duration) *apart {
 	return &apart{tb: tb, url: strings.TrimSpace(line), pid: cmd.Process.Pid}
 }
 
-func (a *apart) Connect() *nats.Conn {
+func (a *apart) Connect(options ...nats.Option) *nats.Conn {
 	a.tb.Helper()
-	nc, err := nats.Connect(a.url, nats.MaxReconnects(-1))
+	nc, err := nats.Connect(a.url, append([]nats.Option{nats.MaxReconnects(-1)}, options...)...)
 	if err != nil {
 		a.tb.Fatal(err)
 	}

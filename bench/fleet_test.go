@@ -23,7 +23,7 @@ type fleet struct {
 
 // startFleet starts n machines that ask for every lane with one priority, the first with a clerk. took is told of every
 // claim; nil: they give back what they get.
-func startFleet(tb testing.TB, connect func() *nats.Conn, n, priority int, took func(queue.Ref)) {
+func startFleet(tb testing.TB, connect func(...nats.Option) *nats.Conn, n, priority int, took func(queue.Ref)) {
 	tb.Helper()
 	f := &fleet{tb: tb, priority: priority, took: took}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/operator"
 	"github.com/berthq/berth/internal/cli/worker"
 	_ "github.com/berthq/berth/runner/shim" // the test binary is its own shim
 )
@@ -16,10 +17,17 @@ import (
 // asWorker in its environment makes the test binary the worker command.
 const asWorker = "BENCH_AS_WORKER"
 
+// asBerth in its environment makes the test binary the operator's command.
+const asBerth = "BENCH_AS_BERTH"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asWorker) != "" {
 		env := cli.System()
 		os.Exit(cli.Execute(context.Background(), worker.Root(env), env))
+	}
+	if os.Getenv(asBerth) != "" {
+		env := cli.System()
+		os.Exit(cli.Execute(context.Background(), operator.Root(env), env))
 	}
 	if order := os.Getenv(asBroker); order != "" {
 		if err := runBroker(order); err != nil {

@@ -128,7 +128,8 @@ func namedJob(a arrival) (Ref, bool) {
 	if m, err := decodeLaneMessage(a.msg.Data); err == nil {
 		return m.ref(), true
 	}
-	return refFromDispatchID(a.msg.Header.Get(headerMsgID))
+	ref, _, ok := parseDispatchID(a.msg.Header.Get(headerMsgID))
+	return ref, ok
 }
 
 // settle decides by the record what becomes of the delivery, and does it. nil: it may be claimed, d.Record is fresh.

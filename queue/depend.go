@@ -274,15 +274,9 @@ func (q *Queue) parentStates(ctx context.Context, j *job.Job, number uint64, by 
 			wanted = append(wanted, JobRef(ref.Number))
 		}
 	}
-	records := map[Ref]*job.Record{}
-	for from := 0; from < len(wanted); from += listWindow {
-		some, err := q.recordsOf(ctx, wanted[from:min(from+listWindow, len(wanted))])
-		if err != nil {
-			return nil, err
-		}
-		for ref, rec := range some {
-			records[ref] = rec
-		}
+	records, err := q.recordsOfMany(ctx, wanted)
+	if err != nil {
+		return nil, err
 	}
 	if by != (Ref{}) { // the copy that was asked may lag behind the end that woke us
 		rec, _, err := q.records.read(ctx, by, true)
@@ -291,6 +285,11 @@ func (q *Queue) parentStates(ctx context.Context, j *job.Job, number uint64, by 
 		}
 		records[by] = rec
 	}
+	return q.statesOf(ctx, all, records)
+}
+
+// statesOf says how some parents stand, by these records.
+func (q *Queue) statesOf(ctx context.Context, all []Ref, records map[Ref]*job.Record) (map[string]job.State, error) {
 	states := make(map[string]job.State, len(all))
 	for _, ref := range all {
 		state, err := q.parentState(ctx, ref, records)

@@ -94,7 +94,7 @@ func (p *parcel) place(project string, needs job.Requirements, msg laneMessage) 
 	p.msg = msg
 }
 
-// dispatch puts one message on its lane, or on the schedule if it is due later. It may be repeated: within ten minutes
+// dispatch puts one message on its lane, or on the schedule if it is due later. It may be repeated: within laneWindow
 // the broker drops the second one, and later a second one is forgotten by whoever pulls it.
 func (q *Queue) dispatch(ctx context.Context, p parcel) error {
 	m, err := q.prepare(ctx, p)

@@ -2,9 +2,9 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,12 +34,22 @@ type Tidied struct {
 
 // janitor compares the jobs stream, the records and the lanes, and puts back what is missing: every waiting job is kept
 // twice, on the jobs stream and on a lane, because a work queue is the one kind of stream that has lost messages.
+//
+// What it remembers lets it pass by most of a long queue: a job whose message stands on its lane is the concern of
+// whoever gets that, and one that waits for others is told of by their end.
 type janitor struct {
 	q        *Queue
 	low      uint64           // every job below has ended, and its result is out
-	verified map[Ref]struct{} // ended at or above low, and their result is out
+	verified numbers          // ended at or above low, and their result is out
+	tasks    map[Ref]struct{} // the same of tasks
 	tasksLow map[uint64]int   // by group: every task at a position below is verified
+	timeless numbers          // of its own it never becomes overdue, and it has no tasks
+	awaiting numbers          // waits for others, which has been written down
+	rested   time.Duration    // in this round, waiting for a suspicion to settle
 }
+
+// tidyShare: of the janitor's time at most one part in so many is spent going round.
+const tidyShare = 10
 
 // RunJanitor does the janitor's duty while this process is elected, until ctx ends. Any number of workers may run it;
 // holder is shown as who has it. every is the time between rounds, 0 for the usual minute.
@@ -49,8 +59,12 @@ func (q *Queue) RunJanitor(ctx context.Context, holder string, every time.Durati
 	}
 	return q.elect(ctx, "janitor", holder, func(ctx context.Context) {
 		jan := q.newJanitor(ctx)
-		for sleep(ctx, every) == nil {
+		for pause := every; sleep(ctx, pause) == nil; {
+			began := time.Now()
 			did, err := jan.round(ctx)
+			took := time.Since(began) - jan.rested
+			pause = max(every, (tidyShare-1)*took)
+			q.log.Debug("janitor_round", "looked_at", did.Jobs, "took", took)
 			if err != nil && ctx.Err() == nil {
 				q.log.Warn("janitor_interrupted", "err", err)
 			}
@@ -62,7 +76,9 @@ func (q *Queue) RunJanitor(ctx context.Context, holder string, every time.Durati
 }
 
 func (q *Queue) newJanitor(ctx context.Context) *janitor {
-	j := &janitor{q: q, low: 1, verified: map[Ref]struct{}{}, tasksLow: map[uint64]int{}}
+	j := &janitor{
+		q: q, low: 1, verified: numbers{}, tasks: map[Ref]struct{}{}, tasksLow: map[uint64]int{}, timeless: numbers{}, awaiting: numbers{},
+	}
 	s, err := q.getLast(ctx, "KV_"+BucketKeys, "$KV."+BucketKeys+"."+keyLowWater, false)
 	if err == nil {
 		if n, err := strconv.ParseUint(string(s.Data), 10, 64); err == nil {
@@ -72,15 +88,9 @@ func (q *Queue) newJanitor(ctx context.Context) *janitor {
 	return j
 }
 
-// suspect is a job that should have a message on a lane and seems to have none.
-type suspect struct {
-	ref   Ref
-	j     *job.Job
-	epoch int // of its record, 0 for none
-}
-
 // round looks at everything once.
 func (jan *janitor) round(ctx context.Context) (did Tidied, err error) {
+	jan.rested = 0
 	upTo, err := jan.dispatched(ctx)
 	if err != nil {
 		return did, err
@@ -93,36 +103,47 @@ func (jan *janitor) round(ctx context.Context) (did Tidied, err error) {
 		return did, err
 	}
 	var suspects []suspect
-	low, open := jan.low, false
-	batch := make([]stored, 0, listWindow)
-	flush := func() error {
-		some, err := jan.look(ctx, scan, batch, &did)
-		suspects = append(suspects, some...)
-		for _, s := range batch {
-			if _, ok := jan.verified[JobRef(s.Seq)]; ok && !open {
-				low = s.Seq + 1
-			} else {
-				open = true
-			}
-		}
-		batch = batch[:0]
-		return err
-	}
-	if upTo >= jan.low {
-		err = jan.q.scan(ctx, StreamJobs, prefixJobs+"*.*", jan.low, upTo, func(s stored) error {
-			if batch = append(batch, s); len(batch) == listWindow {
-				return flush()
-			}
-			return nil
-		})
-		if err = errors.Join(err, flush()); err != nil {
+	for from := jan.low; from <= upTo; {
+		batch, next, err := jan.batch(ctx, scan, from, upTo)
+		if err != nil {
 			return did, fmt.Errorf("look at the jobs: %w", err)
 		}
+		some, err := jan.look(ctx, scan, batch, &did)
+		if err != nil {
+			return did, fmt.Errorf("look at the jobs: %w", err)
+		}
+		suspects, from = append(suspects, some...), next
 	}
 	if err := jan.putBack(ctx, suspects, &did); err != nil {
 		return did, err
 	}
-	return did, jan.raise(ctx, low)
+	return did, jan.raise(ctx, upTo)
+}
+
+// batch reads the jobs of the next window that there is something to see about. Jobs that are too old to be kept leave a
+// gap at the beginning of the stream, which counts as verified.
+func (jan *janitor) batch(ctx context.Context, scan laneScan, from, upTo uint64) (batch []stored, next uint64, err error) {
+	for jan.passes(scan, from) && from <= upTo {
+		from++
+	}
+	if from > upTo {
+		return nil, from, nil
+	}
+	batch, err = jan.q.batch(ctx, StreamJobs, map[string]any{"seq": from, "batch": listWindow, "next_by_subj": prefixJobs + "*.*"})
+	if err != nil || len(batch) == 0 {
+		return nil, upTo + 1, err
+	}
+	for n := from; n < batch[0].Seq; n++ {
+		jan.verified.add(n)
+	}
+	next = batch[len(batch)-1].Seq + 1
+	batch = slices.DeleteFunc(batch, func(s stored) bool { return s.Seq > upTo || jan.passes(scan, s.Seq) })
+	return batch, next, nil
+}
+
+// passes reports whether there is nothing to see about a job: it has ended and that is out, or its message is on a lane.
+func (jan *janitor) passes(scan laneScan, number uint64) bool {
+	return jan.verified.has(number) || scan.fresh.has(number) && jan.timeless.has(number)
 }
 
 // dispatched is the number up to which the clerks have seen the jobs.
@@ -134,15 +155,22 @@ func (jan *janitor) dispatched(ctx context.Context) (uint64, error) {
 	return c.CachedInfo().Delivered.Stream, nil
 }
 
-// raise moves the low-water mark and forgets what lies below it.
-func (jan *janitor) raise(ctx context.Context, low uint64) error {
-	if low <= jan.low {
+// raise moves the low-water mark to the first job up to there that is not verified, and forgets what lies below it.
+func (jan *janitor) raise(ctx context.Context, upTo uint64) error {
+	low := jan.low
+	for low <= upTo && jan.verified.has(low) {
+		low++
+	}
+	if low == jan.low {
 		return nil
 	}
 	jan.low = low
-	for ref := range jan.verified {
+	for _, known := range []numbers{jan.verified, jan.timeless, jan.awaiting} {
+		known.forgetBelow(low)
+	}
+	for ref := range jan.tasks {
 		if ref.Number < low {
-			delete(jan.verified, ref)
+			delete(jan.tasks, ref)
 		}
 	}
 	for number := range jan.tasksLow {
@@ -153,192 +181,6 @@ func (jan *janitor) raise(ctx context.Context, low uint64) error {
 	m := newMsg("$KV."+BucketKeys+"."+keyLowWater, strconv.AppendUint(nil, low, 10))
 	_, err := jan.q.publish(ctx, m)
 	return err
-}
-
-// look compares a batch of jobs with their records and the lanes.
-func (jan *janitor) look(ctx context.Context, scan laneScan, batch []stored, did *Tidied) ([]suspect, error) {
-	var refs []Ref
-	for _, s := range batch {
-		if _, ok := jan.verified[JobRef(s.Seq)]; !ok {
-			refs = append(refs, JobRef(s.Seq))
-		}
-	}
-	records, err := jan.q.recordsOf(ctx, refs)
-	if err != nil {
-		return nil, err
-	}
-	var suspects []suspect
-	for _, s := range batch {
-		ref := JobRef(s.Seq)
-		if _, ok := jan.verified[ref]; ok {
-			continue
-		}
-		did.Jobs++
-		rec := records[ref]
-		j, err := decodeJob(&s)
-		if err != nil && (rec == nil || !rec.State.Final()) {
-			continue // the clerk has it
-		}
-		some, err := jan.lookAt(ctx, scan, ref, j, rec, did)
-		if err != nil {
-			return suspects, err
-		}
-		suspects = append(suspects, some...)
-	}
-	return suspects, nil
-}
-
-// lookAt compares one job, or a group with its tasks.
-func (jan *janitor) lookAt(ctx context.Context, scan laneScan, ref Ref, j *job.Job, rec *job.Record, did *Tidied) ([]suspect, error) {
-	switch {
-	case rec != nil && rec.State.Final():
-		return nil, jan.verify(ctx, ref, rec, did)
-	case !ref.Task && isOverdue(j, rec, jan.q.now()):
-		_, err := jan.q.expire(ctx, ref, j, rec)
-		return nil, err
-	case rec != nil && rec.Waiting && !ref.Task:
-		return nil, errors.Join(jan.q.await(ctx, j, ref), jan.q.settleWait(ctx, j, ref, Ref{}))
-	case j.IsGroup() && !ref.Task:
-		return jan.lookAtTasks(ctx, scan, ref.Number, j, rec, did)
-	case rec == nil && !ref.Task && entersWaiting(j):
-		_, _, err := jan.q.enter(ctx, j, ref.Number)
-		return nil, err
-	case rec != nil && rec.State == job.Queued && rec.Near.Over(jan.q.now()):
-		return nil, jan.q.settlePlace(ctx, j, ref)
-	case rec == nil:
-		if scan.has(ref, 1) {
-			return nil, nil
-		}
-		return []suspect{{ref, j, 0}}, nil
-	case scan.has(ref, rec.Epoch), rec.State == job.Held:
-		return nil, nil
-	case rec.State == job.Running:
-		err := jan.q.takeFromDead(ctx, ref, rec)
-		if errors.Is(err, ErrHeld) {
-			return nil, nil
-		}
-		did.Lost++
-		return []suspect{{ref, j, rec.Epoch}}, err
-	}
-	return []suspect{{ref, j, rec.Epoch}}, nil
-}
-
-func isOverdue(j *job.Job, rec *job.Record, now time.Time) bool {
-	_, _, yes := overdue(j, rec, now)
-	return yes && (rec == nil || rec.State != job.Running)
-}
-
-// lookAtTasks compares the tasks of a group that have been put on lanes.
-func (jan *janitor) lookAtTasks(ctx context.Context, scan laneScan, number uint64, j *job.Job, rec *job.Record, did *Tidied) ([]suspect, error) {
-	if rec == nil || rec.Group == nil {
-		return nil, nil // its keeper has not begun
-	}
-	var suspects []suspect
-	list := tasksOfRound(j, rec)
-	low, open := jan.tasksLow[number], false
-	for from := low; from < rec.Group.Next; from += listWindow {
-		var refs []Ref
-		for pos := from; pos < min(from+listWindow, rec.Group.Next); pos++ {
-			if index, ok := list.At(pos); ok {
-				refs = append(refs, TaskRef(number, index))
-			}
-		}
-		records, err := jan.q.recordsOf(ctx, refs)
-		if err != nil {
-			return suspects, err
-		}
-		for i, ref := range refs {
-			if _, ok := jan.verified[ref]; !ok {
-				some, err := jan.lookAt(ctx, scan, ref, j, records[ref], did)
-				if err != nil {
-					return suspects, err
-				}
-				suspects = append(suspects, some...)
-			}
-			if _, ok := jan.verified[ref]; ok && !open {
-				low = from + i + 1
-			} else {
-				open = true
-			}
-		}
-	}
-	jan.tasksLow[number] = low
-	return suspects, nil
-}
-
-// verify makes sure that the result of an ended job is out.
-func (jan *janitor) verify(ctx context.Context, ref Ref, rec *job.Record, did *Tidied) error {
-	if rec.Result == nil {
-		jan.verified[ref] = struct{}{}
-		return nil
-	}
-	s, err := jan.q.getLast(ctx, StreamResults, resultSubject(rec.Result.Project, ref), true)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	round := 0
-	if err == nil {
-		var r struct{ Round int }
-		if json.Unmarshal(s.Data, &r) == nil {
-			round = r.Round
-		}
-	}
-	if round < rec.Result.Round {
-		if err := jan.q.publishEnd(ctx, ref, rec, "janitor"); err != nil {
-			return err
-		}
-		did.Published++
-	}
-	jan.verified[ref] = struct{}{}
-	return nil
-}
-
-// putBack gives a suspect a message of the next epoch, if after a moment and a second look it still has none. Should
-// the old message turn up after all, it is forgotten.
-func (jan *janitor) putBack(ctx context.Context, suspects []suspect, did *Tidied) error {
-	if len(suspects) == 0 {
-		return nil
-	}
-	if err := sleep(ctx, tidySettle); err != nil {
-		return err
-	}
-	scan, err := jan.q.scanLanes(ctx)
-	if err != nil {
-		return err
-	}
-	for _, s := range suspects {
-		if scan.has(s.ref, max(s.epoch, 1)) {
-			continue
-		}
-		rec, changed, err := jan.nextEpoch(ctx, s)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			continue
-		}
-		if err := jan.q.dispatch(ctx, jan.q.parcelFor(s.j, s.ref, rec)); err != nil {
-			return err
-		}
-		did.Requeued++
-	}
-	return nil
-}
-
-func (jan *janitor) nextEpoch(ctx context.Context, s suspect) (rec *job.Record, changed bool, err error) {
-	rec, err = jan.q.records.change(ctx, s.ref, func(rec *job.Record) (*job.Record, error) {
-		changed = false
-		switch {
-		case rec == nil && s.epoch == 0:
-			rec = jan.q.newRecord(s.j, s.ref)
-		case rec == nil, rec.State != job.Queued, rec.Epoch != s.epoch:
-			return nil, errNoChange // it has moved by itself
-		}
-		rec.Epoch++
-		changed = true
-		return rec, nil
-	})
-	return rec, changed, err
 }
 
 // lanes makes lanes known again that hold jobs and that no worker sees, and takes those out of the list that nobody has

@@ -103,3 +103,73 @@ func TestElection(t *testing.T) {
 		t.Fatal("nobody took the duty over")
 	}
 }
+
+// A round costs the broker a few requests for hundreds of jobs that are where they should be: on their lanes, or waiting
+// for others. What has lost its place among them is found all the same.
+func TestJanitorPassesByWhatIsInPlace(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	b.background(b.q.RunClerk)
+	const many = 300
+	parent := b.submit(newJob("parent"))
+	var children []Ref
+	for range many {
+		children = append(children, b.submit(childOf("child", parent.String())))
+		b.submit(newJob("lined up"))
+	}
+	for _, ref := range children {
+		b.waits(ref)
+	}
+	eventually(t, "the others are on their lane", func() bool { return b.onLanes() == many+1 })
+
+	q := b.open()
+	jan := q.newJanitor(b.ctx)
+	round := func() (did Tidied, sent uint64) {
+		before := q.nc.Stats().OutMsgs
+		did, err := jan.round(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return did, q.nc.Stats().OutMsgs - before
+	}
+	did, first := round()
+	if did.Jobs != 2*many+1 || did.Requeued > 0 {
+		t.Errorf("the first round: %+v", did)
+	}
+	did, second := round()
+	if did.Requeued > 0 || second > 30 {
+		t.Errorf("the second round sent %d messages about %d jobs: %+v", second, 2*many+1, did)
+	}
+	t.Logf("messages of the first round: %d, of the second: %d", first, second)
+
+	// The lane loses one message, and nobody is told that the parent has ended.
+	batch, err := q.batch(b.ctx, StreamLanes, map[string]any{"seq": 1, "batch": many, "next_by_subj": prefixLanes + ">"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := batch[many/2]
+	lanes, err := q.js.Stream(b.ctx, StreamLanes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lanes.DeleteMsg(b.ctx, lost.Seq); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.records.change(b.ctx, parent, func(rec *job.Record) (*job.Record, error) {
+		q.closeRecord(&job.Job{}, parent, rec, job.Result{State: job.Succeeded})
+		rec.Awaited = false
+		return rec, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if did, _ := round(); did.Requeued != 1 {
+		t.Errorf("the third round: %+v", did)
+	}
+	if n := b.onLanes(); n != 2*many+1 {
+		t.Errorf("%d messages on lanes, want %d", n, 2*many+1)
+	}
+	ref, _, _ := parseDispatchID(lost.Header.Get(headerMsgID))
+	if rec := b.record(ref); rec == nil || rec.Epoch != 2 {
+		t.Errorf("record of %s, whose message was lost: %+v", ref, rec)
+	}
+}

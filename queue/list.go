@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -143,6 +144,19 @@ func (q *Queue) recordsOf(ctx context.Context, refs []Ref) (map[Ref]*job.Record,
 			return nil, fmt.Errorf("record %s is not readable: %w", ref, err)
 		}
 		found[ref] = &rec
+	}
+	return found, nil
+}
+
+// recordsOfMany is recordsOf for any number of jobs.
+func (q *Queue) recordsOfMany(ctx context.Context, refs []Ref) (map[Ref]*job.Record, error) {
+	found := make(map[Ref]*job.Record, len(refs))
+	for some := range slices.Chunk(refs, listWindow) {
+		records, err := q.recordsOf(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(found, records)
 	}
 	return found, nil
 }

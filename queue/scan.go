@@ -15,16 +15,19 @@ const scanBatch = 512
 
 // laneScan is what the lanes hold at one moment.
 type laneScan struct {
-	epochs map[Ref]int                   // the highest epoch of each job that waits, on a lane or on the schedule
+	fresh  numbers                       // jobs without tasks whose message of the first epoch waits
+	epochs map[Ref]int                   // the highest epoch of each other one, on a lane or on the schedule
 	lanes  map[job.Lane]job.Requirements // of one message of each lane that has any
 }
 
-// has reports whether the job's message of that epoch is there.
-func (s laneScan) has(ref Ref, epoch int) bool { return s.epochs[ref] >= epoch }
+// has reports whether the job's message of that epoch, or a later one, is there.
+func (s laneScan) has(ref Ref, epoch int) bool {
+	return s.epochs[ref] >= epoch || epoch <= 1 && !ref.Task && s.fresh.has(ref.Number)
+}
 
 // scanLanes reads everything that waits, a batch at a time, without taking any of it.
 func (q *Queue) scanLanes(ctx context.Context) (laneScan, error) {
-	s := laneScan{epochs: map[Ref]int{}, lanes: map[job.Lane]job.Requirements{}}
+	s := laneScan{fresh: numbers{}, epochs: map[Ref]int{}, lanes: map[job.Lane]job.Requirements{}}
 	for _, filter := range []string{prefixLanes + ">", prefixSched + ">"} {
 		err := q.scan(ctx, StreamLanes, filter, 1, 0, func(m stored) error {
 			s.note(m)
@@ -37,19 +40,30 @@ func (q *Queue) scanLanes(ctx context.Context) (laneScan, error) {
 	return s, nil
 }
 
+// note takes a message down: by its id where it has one of ours, since reading a million bodies takes its time.
 func (s laneScan) note(m stored) {
-	msg, err := decodeLaneMessage(m.Data)
-	if err != nil {
-		return // whoever pulls it deals with it
-	}
-	s.epochs[msg.ref()] = max(s.epochs[msg.ref()], msg.Epoch)
 	subject := m.Subject
 	if strings.HasPrefix(subject, prefixSched) {
 		subject = m.Header.Get(headerTarget)
 	}
-	if lane, ok := parseLaneSubject(subject); ok {
-		s.lanes[lane] = msg.Requirements
+	lane, ok := parseLaneSubject(subject)
+	_, known := s.lanes[lane]
+	ref, epoch, named := parseDispatchID(m.Header.Get(headerMsgID))
+	if !named || ok && !known {
+		msg, err := decodeLaneMessage(m.Data)
+		if err != nil {
+			return // whoever pulls it deals with it
+		}
+		ref, epoch = msg.ref(), msg.Epoch
+		if ok {
+			s.lanes[lane] = msg.Requirements
+		}
 	}
+	if epoch == 1 && !ref.Task {
+		s.fresh.add(ref.Number)
+		return
+	}
+	s.epochs[ref] = max(s.epochs[ref], epoch)
 }
 
 // scan reads the messages of a filter from a sequence on, up to and with last (0: to the end).

@@ -184,14 +184,18 @@ func seriesSubject(project string, r Ref, attempt int) string {
 
 func dispatchID(r Ref, epoch int) string { return r.attemptToken(epoch) }
 
-// refFromDispatchID is the inverse of dispatchID, without the epoch.
-func refFromDispatchID(id string) (Ref, bool) {
+// parseDispatchID is the inverse of dispatchID.
+func parseDispatchID(id string) (ref Ref, epoch int, ok bool) {
 	i := strings.LastIndexByte(id, '.')
 	if i < 0 {
-		return Ref{}, false
+		return Ref{}, 0, false
 	}
-	ref, err := ParseRef(id[:i])
-	return ref, err == nil
+	epoch, err := strconv.Atoi(id[i+1:])
+	if err != nil || epoch < 1 {
+		return Ref{}, 0, false
+	}
+	ref, err = ParseRef(id[:i])
+	return ref, epoch, err == nil
 }
 
 // parseLaneSubject is the inverse of laneSubject.

@@ -46,7 +46,7 @@ func (q *Queue) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	}
 	m := newMsg(jobSubject(j.Project, j.User), body)
 	m.Header.Set(headerMsgID, messageID(j))
-	ack, err := q.publish(ctx, m)
+	ack, err := q.publishJob(ctx, m, sureFor)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("submit: %w", err)
 	}

@@ -136,7 +136,7 @@ func TestKeyThatSlippedThrough(t *testing.T) {
 	late := newJob("late")
 	late.Spec.IdempotencyKey, late.ID, late.Version = "k", "id-2", job.Version
 	m := newMsg(jobSubject("lab", "ada"), mustJSON(t, late))
-	ack, err := b.q.publish(b.ctx, m) // without the message id, as after ten minutes
+	ack, err := b.q.publish(b.ctx, m) // without the message id, as after the broker's memory of it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,17 @@ import (
 const (
 	day = 24 * time.Hour
 
-	// duplicateWindow is how long a stream remembers message ids: longer than any retry of one publish.
-	duplicateWindow = 10 * time.Minute
+	// duplicateWindow is how long a stream remembers message ids. Each costs the broker some hundred bytes all the while:
+	// of a million jobs that were sent at once that is most of what they cost. A submit that is tried for longer looks
+	// whether its job is there before it tries again; what ends a run is published with the sequence it expects.
+	duplicateWindow = 2 * time.Minute
+
+	// laneWindow is that of the lanes: longer than a clerk takes to be given a job again. A copy that comes later is
+	// forgotten by whoever gets it, by the job's record.
+	laneWindow = 30 * time.Second
+
+	// logWindow is that of the logs, whose messages have no other guard: as long as a run's output may be sent again.
+	logWindow = 10 * time.Minute
 
 	// keepRecord is how long a job's record outlives its end.
 	keepRecord = 90 * day
@@ -53,12 +62,12 @@ func streams(o Options) []jetstream.StreamConfig {
 	jobs.DenyDelete, jobs.DenyPurge = true, true
 
 	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">", prefixDue+"*", prefixRound+"*")
-	lanes.Retention = jetstream.WorkQueuePolicy
+	lanes.Retention, lanes.Duplicates = jetstream.WorkQueuePolicy, laneWindow
 	lanes.AllowMsgSchedules, lanes.AllowMsgTTL = true, true
 	lanes.MaxConsumers = o.MaxLanes + 16 // the clerk refuses before the broker does
 
 	logs := limits(StreamLogs, 30*day, prefixLogs+">")
-	logs.MaxBytes = o.LogBytes
+	logs.MaxBytes, logs.Duplicates = o.LogBytes, logWindow
 
 	usage := limits(StreamUsage, 30*day, prefixUsage+"*.*")
 	usage.AllowMsgCounter = true
