@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,13 +47,27 @@ const gpus = "8x24Gi"
 
 func newBerth(tb testing.TB, b connector, slots int, req job.Requirements) *berth {
 	tb.Helper()
+	return newBerthOn(tb, b, req, station{machine: "bench", gpus: gpus, slots: slots})
+}
+
+// station is one machine.
+type station struct {
+	machine, gpus string
+	slots         int // CPUs
+}
+
+// newBerthOn is newBerth with some machines.
+func newBerthOn(tb testing.TB, b connector, req job.Requirements, machines ...station) *berth {
+	tb.Helper()
 	nc := b.Connect()
 	h := &berth{tb: tb, spec: job.Spec{Name: "trivial", Command: trivial, Workdir: "/"}, req: req}
 	var err error
 	if h.js, err = jetstream.New(nc); err != nil {
 		tb.Fatal(err)
 	}
-	h.work(b, slots)
+	for _, m := range machines {
+		h.work(b, m)
+	}
 	if h.queue, err = queue.OpenClient(tb.Context(), nc, queue.Options{}); err != nil {
 		tb.Fatal(err)
 	}
@@ -63,25 +78,25 @@ func newBerth(tb testing.TB, b connector, slots int, req job.Requirements) *bert
 	return h
 }
 
-// work starts the worker, and ends it with the benchmark.
-func (h *berth) work(b connector, slots int) {
+// work starts a worker, and ends it with the benchmark.
+func (h *berth) work(b connector, m station) {
 	h.tb.Helper()
 	q, err := queue.Open(h.tb.Context(), b.Connect(), queue.Options{})
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	cards, err := sim.Parse(gpus)
+	cards, err := sim.Parse(m.gpus)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	cards.Seed = "bench"
+	cards.Seed = m.machine
 	ready := make(chan struct{})
 	w, err := worker.New(worker.Config{
-		Machine: "bench", Version: "bench", Store: filepath.Join(h.tb.TempDir(), "store"), Queue: q,
+		Machine: m.machine, Version: "bench", Store: filepath.Join(h.tb.TempDir(), "store"), Queue: q,
 		Source: func(_ context.Context, holders func() map[string][]int) (telemetry.Source, error) {
 			return sim.New(cards, holders)
 		},
-		Slots:   gpuslots.Options{LockDir: h.tb.TempDir(), CPUs: slots, MemoryMB: 1 << 20},
+		Slots:   gpuslots.Options{LockDir: h.tb.TempDir(), CPUs: m.slots, MemoryMB: 1 << 20},
 		Environ: []string{"PATH=" + os.Getenv("PATH")},
 		OnReady: func(worker.Ready) { close(ready) },
 	})
@@ -111,10 +126,13 @@ func (h *berth) job() job.Job {
 }
 
 // dispatch is the time from before the submit to the exec, on an idle system.
-func (h *berth) dispatch(ctx context.Context) time.Duration {
+func (h *berth) dispatch(ctx context.Context) time.Duration { return h.send(ctx, h.job()) }
+
+// send is dispatch of this job.
+func (h *berth) send(ctx context.Context, j job.Job) time.Duration {
 	h.tb.Helper()
 	began := time.Now()
-	if _, err := h.queue.Submit(ctx, h.job()); err != nil {
+	if _, err := h.queue.Submit(ctx, j); err != nil {
 		h.tb.Fatal(err)
 	}
 	r := h.result(ctx)
@@ -143,19 +161,27 @@ const rest = 30 * time.Millisecond
 
 // rests returns when nothing is under way any more, a pull waits on every lane (at first there is none), and a moment has
 // passed.
-func (h *berth) rests(ctx context.Context) {
+func (h *berth) rests(ctx context.Context) { h.stands(ctx, 0, 1) }
+
+// stands is rests for so many lanes, or more, at each of which so many machines wait: but for a few that are just asking
+// again.
+func (h *berth) stands(ctx context.Context, least, machines int) {
 	h.tb.Helper()
 	eventually(h.tb, func() bool {
 		s, err := h.js.Stream(ctx, queue.StreamLanes)
 		if err != nil {
 			return false
 		}
-		quiet := true
+		quiet, seen := true, 0
 		lanes := s.ListConsumers(ctx)
 		for c := range lanes.Info() { // to its end: who leaves earlier leaves a goroutine behind
 			quiet = quiet && c.NumAckPending == 0 && c.NumPending == 0 && c.NumWaiting > 0
+			if strings.HasPrefix(c.Name, "l") {
+				seen++
+				quiet = quiet && c.NumWaiting >= (9*machines+9)/10
+			}
 		}
-		return quiet && lanes.Err() == nil
+		return quiet && seen >= least && lanes.Err() == nil
 	})
 	select {
 	case <-time.After(rest):
