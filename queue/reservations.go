@@ -62,6 +62,21 @@ func (q *Queue) Reservation(ctx context.Context, ref Ref) (Reservation, uint64, 
 	return r, s.Seq, nil
 }
 
+// Reservations lists what machines keep for wide jobs now.
+func (q *Queue) Reservations(ctx context.Context) ([]Reservation, error) {
+	var all []Reservation
+	err := q.eachKey(ctx, BucketReservations, func(_ string, value []byte) {
+		var r Reservation
+		if json.Unmarshal(value, &r) == nil && r.Job != "" {
+			all = append(all, r)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reservations: %w", err)
+	}
+	return all, nil
+}
+
 // Unreserve gives a reservation up, if it is still the one with that revision.
 func (q *Queue) Unreserve(ctx context.Context, ref Ref, rev uint64) error {
 	m := newMsg("$KV."+BucketReservations+"."+ref.String(), nil)

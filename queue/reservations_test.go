@@ -38,11 +38,20 @@ func TestReservationIsOneMachinesAndEndsByItself(t *testing.T) {
 	if err != nil || got.Machine != "beta" {
 		t.Fatalf("Reservation = %+v, %v", got, err)
 	}
+	if _, err := b.q.Reserve(b.ctx, JobRef(8), Reservation{Job: "8", Machine: "alpha"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := b.q.Reservations(b.ctx); err != nil || len(all) != 2 || all[0].Job+all[1].Job != "78" {
+		t.Errorf("Reservations = %+v, %v", all, err)
+	}
 	if err := b.q.Unreserve(b.ctx, ref, rev); err != nil {
 		t.Fatal(err)
 	}
 	if got, rev, err = b.q.Reservation(b.ctx, ref); err != nil || got.Machine != "" {
 		t.Fatalf("after it was given up: %+v, %v", got, err)
+	}
+	if all, err := b.q.Reservations(b.ctx); err != nil || len(all) != 1 || all[0].Job != "8" {
+		t.Errorf("Reservations = %+v, %v", all, err)
 	}
 	if _, err := b.q.Reserve(b.ctx, ref, first, rev); err != nil {
 		t.Errorf("a job could not be reserved again: %v", err)

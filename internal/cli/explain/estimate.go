@@ -29,6 +29,9 @@ func estimate(f Facts) *Estimate {
 		if neverOn(f, m) || m.Draining || f.near() != nil && m.Name != f.near().Machine {
 			continue
 		}
+		if why, _ := f.besideReservations(m); why != "" {
+			continue // how long the wide job will run, nobody says
+		}
 		known := endings(f, m)
 		capable += len(m.GPUs)
 		if len(known) < need {
@@ -81,7 +84,7 @@ func endOf(f Facts, m queue.Machine, g queue.GPU) (ending, bool) {
 	if g.State != "ready" && g.State != "busy" {
 		return ending{}, false // when foreign work or a fault ends, nobody knows
 	}
-	e := ending{f.Now, "its GPUs are free now"}
+	e, seen := ending{f.Now, "its GPUs are free now"}, false
 	for _, r := range f.Running {
 		if r.Machine != m.Name || !slices.Contains(r.GPUs, g.UUID) {
 			continue
@@ -90,11 +93,11 @@ func endOf(f Facts, m queue.Machine, g queue.GPU) (ending, bool) {
 		if !ok {
 			return ending{}, false
 		}
-		if end.at.After(e.at) {
+		if seen = true; !end.at.Before(e.at) {
 			e = end
 		}
 	}
-	if e.at.Equal(f.Now) && g.Active >= g.Slots && g.Slots > 0 {
+	if !seen && g.Active >= g.Slots && g.Slots > 0 {
 		return ending{}, false // held by somebody we do not see, a lease for example
 	}
 	return e, true

@@ -6,25 +6,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berthq/berth/gpuslots"
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 )
 
-// The words for why a job waits. Those of a machine (Resources, Memory, Foreign, GPUUnhealthy) are the worker's own.
+// The words for why a job waits. Those of a machine (Resources, Memory, Foreign, GPUUnhealthy, NeverFits, Draining) are
+// the worker's own.
 const (
-	Held        = "Held"
-	Backoff     = "Backoff"
-	BeginTime   = "BeginTime"
-	Dependency  = "Dependency"
-	NoWorker    = "NoWorker"
-	NeverFits   = "NeverFits"
-	Draining    = "Draining"
-	Quota       = "Quota"
-	Reservation = "Reservation"
-	Priority    = "Priority"
-	Position    = "Position"
-	Resources   = "Resources"
+	Held         = "Held"
+	Backoff      = "Backoff"
+	BeginTime    = "BeginTime"
+	Dependency   = "Dependency"
+	NoWorker     = "NoWorker"
+	NeverFits    = string(gpuslots.NeverFits)
+	Draining     = string(gpuslots.Draining)
+	Quota        = "Quota"
+	Reservation  = "Reservation"
+	Priority     = "Priority"
+	Position     = "Position"
+	Resources    = string(gpuslots.Resources)
+	Memory       = string(gpuslots.Memory)
+	Foreign      = string(gpuslots.Foreign)
+	GPUUnhealthy = string(gpuslots.GPUUnhealthy)
 )
 
 // Facts are what is known about a waiting job and the fleet.
@@ -37,7 +42,8 @@ type Facts struct {
 	Ahead   []queue.Head // first jobs of lanes in higher bands
 	Project queue.ProjectUse
 
-	Reserved queue.Reservation // for this job; zero: none
+	Reserved queue.Reservation   // for this job; zero: none
+	Kept     []queue.Reservation // all there are: for other jobs too
 	Running  []Run
 	Typical  time.Duration // median run time of its project's last runs; 0: none are known
 	TypicalN int           // how many of those
@@ -260,7 +266,7 @@ func (f Facts) machines() []MachineIs {
 	shape, near := string(job.ShapeOf(f.Job.Asks()).ID), f.near()
 	var all []MachineIs
 	for _, m := range f.Machines {
-		is := MachineIs{Name: m.Name, Text: "has room"}
+		is := MachineIs{Name: m.Name}
 		never, unfit := f.never(m)
 		switch {
 		case unfit:
@@ -271,6 +277,8 @@ func (f Facts) machines() []MachineIs {
 			is.Reason, is.Text = Resources, fmt.Sprintf("is not asked before %s: the job would rather be where job %s ran", clock(*near.Until), near.Job)
 		case m.Refusals[shape] != "":
 			is.Reason, is.Text = orText(m.Reasons[shape], Resources), m.Refusals[shape]
+		default:
+			is.Reason, is.Text = f.besideReservations(m)
 		}
 		if f.Job.Needs.GPUs > 0 {
 			for _, g := range m.GPUs {
@@ -279,9 +287,33 @@ func (f Facts) machines() []MachineIs {
 		}
 		all = append(all, is)
 	}
-	order := []string{"", Resources, "Memory", "Foreign", "GPUUnhealthy", Draining, NeverFits}
+	order := []string{"", Reservation, Resources, Memory, Foreign, GPUUnhealthy, Draining, NeverFits}
 	slices.SortStableFunc(all, func(a, b MachineIs) int { return slices.Index(order, a.Reason) - slices.Index(order, b.Reason) })
 	return all
+}
+
+// besideReservations says whether a machine that has room for the job has it beside what it keeps for a wide one. The kept
+// GPUs are for jobs that say they end before they are needed.
+func (f Facts) besideReservations(m queue.Machine) (reason, text string) {
+	i := slices.IndexFunc(f.Kept, func(r queue.Reservation) bool { return r.Machine == m.Name && r.Job != f.Job.Ref.String() })
+	if i < 0 || f.Job.Needs.GPUs == 0 {
+		return "", "has room"
+	}
+	kept, free := f.Kept[i], 0
+	for _, g := range m.GPUs {
+		if g.State == "ready" && g.Active < max(g.Slots, 1) && !slices.Contains(kept.GPUs, g.UUID) {
+			free++
+		}
+	}
+	limit := f.Job.TimeLimit.Std()
+	if limit == 0 {
+		limit = f.Project.DefaultTimeLimit.Std()
+	}
+	if free >= f.Job.Needs.GPUs || limit > 0 && !f.Now.Add(limit).After(kept.FreeAt) {
+		return "", "has room"
+	}
+	return Reservation, fmt.Sprintf("keeps %s for job %s, which it expects to start %s: only jobs whose time limit ends before that may have them",
+		screen.Plural(len(kept.GPUs), "GPU"), kept.Job, inText(kept.FreeAt, f.Now))
 }
 
 // near is the place the job waits for, if it does.

@@ -57,6 +57,9 @@ func (f *Facts) fleet(ctx context.Context, q *queue.Queue) (err error) {
 		return err
 	}
 	f.Never = neverOf(f.Machines, f.Job.Needs)
+	if f.Kept, err = q.Reservations(ctx); err != nil {
+		return err
+	}
 	f.Project, err = q.Project(ctx, f.Job.Project)
 	return err
 }
@@ -137,9 +140,10 @@ func runOf(ctx context.Context, q *queue.Queue, name string, project queue.Proje
 }
 
 // Reasons gives the views of a list that wait without a reason their word and sentence, as far as the fleet alone shows.
-// It costs a request for the machines and one for each project.
+// It costs a request for the machines, one for the reservations and one for each project.
 func Reasons(ctx context.Context, q *queue.Queue, views []queue.JobView, now time.Time) error {
 	var machines []queue.Machine
+	var kept []queue.Reservation
 	projects := map[string]queue.ProjectUse{}
 	asked := false
 	for i := range views {
@@ -152,6 +156,9 @@ func Reasons(ctx context.Context, q *queue.Queue, views []queue.JobView, now tim
 			if machines, err = q.Machines(ctx); err != nil {
 				return err
 			}
+			if kept, err = q.Reservations(ctx); err != nil {
+				return err
+			}
 			asked = true
 		}
 		p, known := projects[v.Project]
@@ -162,7 +169,7 @@ func Reasons(ctx context.Context, q *queue.Queue, views []queue.JobView, now tim
 			}
 			projects[v.Project] = p
 		}
-		f := Facts{Job: *v, Machines: machines, Project: p, Never: neverOf(machines, v.Needs), Now: now}
+		f := Facts{Job: *v, Machines: machines, Kept: kept, Project: p, Never: neverOf(machines, v.Needs), Now: now}
 		all := f.machines()
 		if len(all) > 0 && count(all, "") > 0 && !overQuota(p, v.Needs.GPUs) {
 			if word, text := ownReason(f); word != "" {

@@ -61,7 +61,7 @@ func tellWhy(g *cli.Globals, e explain.Explanation, f explain.Facts) {
 	if e.Estimate != nil {
 		fmt.Fprintf(w, "%s %s, by this: %s\n", label(term, "may start"), startText(e.Estimate, f), screen.Safe(e.Estimate.Basis))
 	} else if f.Job.Needs.GPUs > 0 && len(f.Machines) > 0 {
-		fmt.Fprintf(w, "%s not known: what is in its way has no time limit, and no runs of its project to go by\n", label(term, "may start"))
+		fmt.Fprintf(w, "%s not known: what is in its way does not say when it ends, and no runs of its project do\n", label(term, "may start"))
 	}
 	for _, tip := range e.Sooner {
 		fmt.Fprintf(w, "%s %s\n", label(term, "sooner"), screen.Safe(tip))
