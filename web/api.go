@@ -122,9 +122,7 @@ func (s *Server) jobs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	list, total := s.hub.index.list(w)
-	if err := s.reasons(r.Context(), list); err != nil {
-		s.o.Logger.Debug("reasons", "err", err) // the list is worth more than the words in it
-	}
+	s.hub.addProgress(list)
 	users, projects := s.hub.index.owners()
 	return struct {
 		stamp
@@ -137,33 +135,42 @@ func (s *Server) jobs(r *http.Request) (any, error) {
 	}{s.stamp(), s.hub.isLoaded(), total, w.offset, list, users, projects}, nil
 }
 
-// reasons fills in why the jobs of a page wait, as berth status says it.
-func (s *Server) reasons(ctx context.Context, list []row) error {
-	if s.o.Reasons == nil {
-		return nil
-	}
+// reasons says of the jobs that a page shows why they wait, as berth status says it. It is asked for after the list: the
+// list comes from memory, this from the broker.
+func (s *Server) reasons(r *http.Request) (any, error) {
+	words := map[string]string{}
 	var views []queue.JobView
-	var at []int
-	for i, r := range list {
-		if r.State != job.Queued || r.Reason != "" || len(views) == pageDefault {
+	for id := range strings.SplitSeq(r.URL.Query().Get("ids"), ",") {
+		if id == "" || len(views) == pageDefault || s.o.Reasons == nil {
 			continue
 		}
-		v, err := s.o.Queue.Show(ctx, queue.JobRef(r.Number))
+		ref, err := queue.ParseRef(id)
 		if err != nil {
-			return err
+			return nil, refuse(http.StatusBadRequest, "ids: %s", err)
 		}
-		views, at = append(views, v), append(at, i)
+		v, err := s.o.Queue.Show(r.Context(), ref)
+		if errors.Is(err, queue.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v.State == job.Queued && v.Reason == "" {
+			views = append(views, v)
+		}
 	}
-	if len(views) == 0 {
-		return nil
+	if len(views) > 0 {
+		if err := s.o.Reasons(r.Context(), views); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.o.Reasons(ctx, views); err != nil {
-		return err
+	for _, v := range views {
+		words[v.Ref.String()] = v.Reason
 	}
-	for i, v := range views {
-		list[at[i]].Reason = v.Reason
-	}
-	return nil
+	return struct {
+		stamp
+		Reasons map[string]string `json:"reasons"`
+	}{s.stamp(), words}, nil
 }
 
 func number(text string, otherwise, most int) (int, error) {

@@ -13,18 +13,17 @@ import (
 type jobAnswer struct {
 	stamp
 	queue.JobView
-	Version  int               `json:"version"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Params   map[string]any    `json:"params,omitempty"`
-	Group    uint64            `json:"group,omitempty"`
-	Command  string            `json:"command"`
-	Spec     job.Spec          `json:"spec"`
-	Past     []job.Attempt     `json:"past,omitempty"` // attempts, the one that runs last
-	Result   *job.Result       `json:"result,omitempty"`
-	Progress string            `json:"progress,omitempty"`
-	Tally    *tally            `json:"tally,omitempty"` // of a group
-	Grid     []task            `json:"grid,omitempty"`  // of a group: tasks that have a record
-	Events   []queue.Event     `json:"events"`
+	Version int               `json:"version"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Params  map[string]any    `json:"params,omitempty"`
+	Group   uint64            `json:"group,omitempty"`
+	Command string            `json:"command"`
+	Spec    job.Spec          `json:"spec"`
+	Past    []job.Attempt     `json:"past,omitempty"` // attempts, the one that runs last
+	Result  *job.Result       `json:"result,omitempty"`
+	Tally   *tally            `json:"tally,omitempty"` // of a group
+	Grid    []task            `json:"grid,omitempty"`  // of a group: tasks that have a record
+	Events  []queue.Event     `json:"events"`
 }
 
 func (s *Server) job(r *http.Request) (any, error) {
@@ -36,6 +35,7 @@ func (s *Server) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.Progress = s.hub.progress(v)
 	a := jobAnswer{stamp: s.stamp(), JobView: v, Version: 1, Events: s.hub.eventsOf(id.Number, 50)}
 	if v.Job != nil {
 		a.Labels, a.Spec, a.Command = v.Job.Spec.Labels, masked(v.Job.Spec), v.Job.Spec.CommandLine()
@@ -44,7 +44,7 @@ func (s *Server) job(r *http.Request) (any, error) {
 		}
 	}
 	if v.Record != nil {
-		a.Past, a.Result, a.Progress = v.Record.Attempts, v.Record.Result, v.Record.Progress
+		a.Past, a.Result = v.Record.Attempts, v.Record.Result
 	}
 	if v.Tasks != nil {
 		a.Tally, a.Grid = s.hub.index.group(id.Number)

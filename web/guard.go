@@ -14,7 +14,7 @@ import (
 const cookieName = "berth_dashboard"
 
 // csp allows this server's own files alone: no inline script, no foreign address.
-const csp = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+const csp = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // guard is what every request passes: the host it was meant for, whether it may read, whether it may act.

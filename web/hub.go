@@ -243,6 +243,24 @@ func (h *hub) fleet() []queue.Machine {
 	return all
 }
 
+func (h *hub) addProgress(list []row) {
+	for i := range list {
+		r := &list[i]
+		r.Progress = h.progress(queue.JobView{Ref: queue.JobRef(r.Number), State: r.State, Machine: r.Machine})
+	}
+}
+
+// progress is how far a running job says it is, as its machine announced it.
+func (h *hub) progress(v queue.JobView) *job.Progress {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, said := h.machines[queue.MachineKey(v.Machine)].Progress[v.Ref.String()]
+	if !said || v.State != job.Running {
+		return nil
+	}
+	return &p
+}
+
 // eventsOf lists what happened, newest first; of one job and its tasks, or (0) of all.
 func (h *hub) eventsOf(number uint64, most int) []queue.Event {
 	h.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 // span is GPUs held by somebody for a time.
 type span struct {
-	gpus       int
+	devices    []string  // UUIDs
 	start, end time.Time // end is zero while it runs
 }
 
@@ -32,10 +32,11 @@ type index struct {
 	tasks map[uint64]map[int]task
 	spans map[queue.Ref][]span
 	early map[queue.Ref]*job.Record // records that came before their job
+	words map[string]string         // UUIDs and names that come again and again, once
 }
 
 func newIndex() *index {
-	return &index{by: map[uint64]*row{}, tasks: map[uint64]map[int]task{}, spans: map[queue.Ref][]span{}, early: map[queue.Ref]*job.Record{}}
+	return &index{by: map[uint64]*row{}, tasks: map[uint64]map[int]task{}, spans: map[queue.Ref][]span{}, early: map[queue.Ref]*job.Record{}, words: map[string]string{}}
 }
 
 func (x *index) seeJob(v queue.JobView) {
@@ -121,6 +122,14 @@ func (t *tally) count(s job.State, by int) {
 func (x *index) forget(ref queue.Ref) {
 	delete(x.spans, ref)
 	delete(x.early, ref)
+	if ref.Task {
+		return
+	}
+	delete(x.tasks, ref.Number)
+	if r := x.by[ref.Number]; r != nil && r.State.Final() {
+		delete(x.by, ref.Number)
+		x.rows = slices.DeleteFunc(x.rows, func(r *row) bool { return r.Number == ref.Number })
+	}
 }
 
 func (x *index) keepSpans(ref queue.Ref, rec *job.Record) {
@@ -129,7 +138,7 @@ func (x *index) keepSpans(ref queue.Ref, rec *job.Record) {
 		if len(a.Devices) == 0 || a.StartedAt.IsZero() {
 			continue
 		}
-		s := span{gpus: len(a.Devices), start: a.StartedAt}
+		s := span{devices: x.sameWords(a.Devices), start: a.StartedAt}
 		if a.EndedAt != nil {
 			s.end = *a.EndedAt
 		} else if rec.State != job.Running {
@@ -144,11 +153,25 @@ func (x *index) keepSpans(ref queue.Ref, rec *job.Record) {
 	x.spans[ref] = all
 }
 
+// sameWords is the list with strings that the index has already: a hundred thousand jobs hold few different GPUs.
+func (x *index) sameWords(list []string) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		known, ok := x.words[w]
+		if !ok {
+			known = strings.Clone(w)
+			x.words[known] = known
+		}
+		out[i] = known
+	}
+	return out
+}
+
 // wish is which jobs a reader wants to see.
 type wish struct {
 	text, project, user, machine string
 	states                       []job.State
-	kind                         string // "group": only groups; "lease": only leases; "": no leases
+	kind                         string // "group": only groups; "lease": only leases
 	sort                         string
 	up                           bool
 	offset, limit                int
@@ -212,6 +235,7 @@ var orders = map[string]func(a, b *row) int{
 	"model":    func(a, b *row) int { return cmp.Compare(a.Model, b.Model) },
 	"machine":  func(a, b *row) int { return cmp.Compare(a.Machine, b.Machine) },
 	"run":      func(a, b *row) int { return cmp.Compare(a.RunSeconds, b.RunSeconds) },
+	"queued":   func(a, b *row) int { return a.QueuedAt.Compare(b.QueuedAt) },
 	"priority": func(a, b *row) int { return cmp.Compare(a.Priority, b.Priority) },
 }
 

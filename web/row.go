@@ -29,6 +29,8 @@ type row struct {
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 	RunSeconds float64    `json:"run_seconds,omitempty"`
 	Tasks      *tally     `json:"tasks,omitempty"` // of a group
+
+	Progress *job.Progress `json:"progress,omitempty"` // of one that runs, as its machine says
 }
 
 // tally says how far a group has come.

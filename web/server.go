@@ -140,6 +140,8 @@ func (s *Server) routes(m *http.ServeMux) {
 		"GET /api/v1/leases":                  s.leases,
 		"GET /api/v1/dead":                    s.dead,
 		"GET /api/v1/usage":                   s.usage,
+		"GET /api/v1/timeline":                s.timeline,
+		"GET /api/v1/reasons":                 s.reasons,
 		"GET /api/v1/audit":                   s.audit,
 
 		"POST /api/v1/jobs":                              s.submit,

@@ -61,10 +61,10 @@ func (u *usage) add(owner string, s span, now time.Time) {
 		held = make([]float64, usageSteps)
 		u.Held[owner] = held
 	}
-	u.GPUHours[owner] += float64(s.gpus) * (to - from) / 3600
+	u.GPUHours[owner] += float64(len(s.devices)) * (to - from) / 3600
 	for i := int(from / u.StepSeconds); i < usageSteps && float64(i)*u.StepSeconds < to; i++ {
 		lo, hi := max(from, float64(i)*u.StepSeconds), min(to, float64(i+1)*u.StepSeconds)
-		held[i] += float64(s.gpus) * (hi - lo) / u.StepSeconds
+		held[i] += float64(len(s.devices)) * (hi - lo) / u.StepSeconds
 	}
 }
 

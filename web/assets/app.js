@@ -6,15 +6,16 @@ const alert = document.getElementById('alert');
 const { page } = await import(`/assets/page_${body.dataset.page}.js`);
 
 let busy = false, again = false, cut = false;
-export async function refresh() {
+async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
     do { again = false; await page.show(content, body.dataset.id); } while (again);
     body.dataset.shown = 'true';
   } catch (e) {
-    if (e.status === 404 || e.status === 400) content.textContent = e.message;
-    else tell('cannot read: ' + e.message);
+    if (e.status === 404 || e.status === 400) { content.textContent = e.message; body.dataset.shown = 'true'; }
+    else if (e.status === 401) location.reload();
+    else if (!cut) tell('This page could not be read again: ' + e.message);
   } finally { busy = false; }
 }
 
@@ -22,7 +23,14 @@ function tell(text) { if (alert.textContent !== text) alert.textContent = text; 
 
 let timer = 0;
 function soon() {
-  if (!timer) timer = setTimeout(() => { timer = 0; refresh(); }, 300);
+  if (!timer) timer = setTimeout(() => { timer = 0; if (document.visibilityState === 'visible') refresh(); }, page.pause ?? 400);
+}
+document.addEventListener('visibilitychange', () => { if (document.visibilityState === 'visible') soon(); });
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', soon); // charts are drawn in its colours
+
+function badge(name, count) {
+  const b = document.querySelector(`[data-count=${name}]`);
+  if (b) b.textContent = count ? String(count) : '';
 }
 
 const source = new EventSource('/api/v1/events');
@@ -30,8 +38,9 @@ source.addEventListener('beat', e => {
   const b = JSON.parse(e.data);
   const was = cut;
   cut = Boolean(b.broker);
-  tell(cut ? 'The broker does not answer; this is what was known last. The page goes on by itself when it is back.' : '');
-  live.textContent = cut ? 'cut off' : b.loaded ? `live: ${b.counts.running} running, ${b.counts.queued} queued` : 'loading';
+  tell(cut ? 'The broker does not answer. This is what was known last; the page goes on by itself when it is back.' : '');
+  live.textContent = cut ? 'cut off' : b.loaded ? `${b.counts.running} running, ${b.counts.queued} queued` : 'loading';
+  badge('jobs', b.counts.running + b.counts.queued);
   body.dataset.live = cut ? 'cut' : 'live';
   const mine = page.topics(body.dataset.id);
   if (was !== cut || b.topics.some(t => mine.includes(t))) soon();

@@ -1,34 +1,17 @@
-import { act, get, mayAct } from '/assets/api.js';
-import { Ansi } from '/assets/ansi.js';
-import { chart, figure } from '/assets/chart.js';
-import { ago, h, into, jobLink, n, ran, span, stateWord, table, td } from '/assets/dom.js';
+import { button, get } from '/assets/api.js';
+import { ago, bar, empty, facts, gib, h, into, jobLink, jobLinks, n, pill, ran, span, table, td } from '/assets/dom.js';
+import { charts } from '/assets/measured.js';
+import { output } from '/assets/output.js';
 import { group } from '/assets/sweep.js';
 
-const gauges = { utilization: ['Utilization', 'utilization', '%', 100], memory: ['Memory', 'memory_usage_percent', '%', 100], temperature: ['Temperature', 'temperature_c', '°C', 0], power: ['Power', 'power_draw_w', ' W', 0] };
-const parts = {};
-let logOf = null;
-
+let parts = null;
 function make(place, id) {
-  for (const k of ['title', 'tools', 'why', 'summary', 'gpus', 'tasks', 'attempts', 'events', 'spec']) parts[k] = h('div', { id: k });
-  parts.log = h('pre', { id: 'log', tabindex: 0, role: 'log', 'aria-label': 'Output' });
-  parts.charts = Object.fromEntries(Object.entries(gauges).map(([k, g]) => [k, figure(g[0], { 'data-chart': k })]));
-  parts.measured = h('section', { hidden: true }, h('h2', {}, 'Measured'), h('div', { class: 'charts' }, Object.values(parts.charts).map(c => c.all)));
-  into(place, parts.title, parts.tools, parts.why, parts.summary, parts.tasks, parts.measured, parts.gpus, h('h2', {}, 'Output'), parts.log, parts.attempts, parts.events, parts.spec);
-  listen(id);
-}
-
-function listen(id) {
-  logOf = new EventSource(`/api/v1/jobs/${encodeURIComponent(id)}/log`);
-  const ansi = new Ansi();
-  logOf.onopen = () => { parts.log.replaceChildren(); };
-  const put = nodes => {
-    const low = parts.log.scrollHeight - parts.log.scrollTop - parts.log.clientHeight < 40;
-    parts.log.append(...nodes);
-    if (low) parts.log.scrollTop = parts.log.scrollHeight;
-  };
-  logOf.addEventListener('log', e => put(ansi.nodes(JSON.parse(e.data).text)));
-  logOf.addEventListener('cut', e => put([h('span', { class: 'dim' }, JSON.parse(e.data).text + '\n')]));
-  logOf.addEventListener('end', e => { logOf.close(); put([h('span', { class: 'dim' }, JSON.parse(e.data).text || '(end of the output)')]); });
+  const p = {};
+  for (const k of ['lead', 'why', 'tasks', 'measured', 'gpus', 'attempts', 'events', 'spec', 'summary']) p[k] = h('div', { id: k });
+  p.why.className = 'card why';
+  p.log = h('div');
+  into(place, p.lead, p.why, h('div', { class: 'split' }, h('div', {}, p.tasks, p.measured, p.gpus, p.log, p.attempts, p.events, p.spec), h('div', { class: 'aside' }, p.summary)));
+  return p;
 }
 
 const ended = s => !['queued', 'held', 'running'].includes(s);
@@ -38,73 +21,77 @@ export const page = {
   every: 3000, // points of a run are stored while it runs
   async show(place, id) {
     const j = await get('jobs/' + encodeURIComponent(id));
-    if (!parts.title) make(place, id);
-    into(parts.title, h('p', {}, h('strong', {}, j.name || j.command), ' ', stateWord(j.state), j.reason ? ` ${j.reason}: ${j.reason_text ?? ''}` : '', j.progress ? ' ' + j.progress : ''));
-    into(parts.tools, tools(j, id));
+    if (!parts) {
+      parts = make(place, id);
+      if (!j.tasks) output(parts.log, id);
+    }
+    if (j.tasks) document.querySelector('h1').textContent = 'Group ' + id;
+    document.title = `${id} ${j.name || ''} · Berth`;
+    const p = j.progress;
+    into(parts.lead, h('div', { class: 'lead' }, pill(j.state), h('strong', {}, j.name || j.command), j.reason && h('span', { class: 'dim' }, j.reason, j.reason_text ? ': ' + j.reason_text : '')),
+      p && h('div', { class: 'meter' }, h('div', {}, h('span', {}, p.text || 'Progress'), h('b', {}, p.total === 100 ? n(p.done) + ' %' : `${n(p.done)} of ${n(p.total)}`)), bar(p.done, p.total, 'Progress')));
+    into(document.getElementById('actions'), actions(j, id));
     await why(j, id);
-    into(parts.summary, summary(j, id));
+    into(parts.summary, summary(j));
     await group(parts.tasks, j, id);
+    await charts(parts.measured, j, id, ended(j.state));
     into(parts.gpus, perGPU(j.result?.gpu_monitoring));
-    into(parts.attempts, h('h2', {}, 'Attempts'), table('Attempts', ['Attempt', 'Outcome', 'Machine', 'GPUs', 'Started', 'Ran', 'Exit', 'Why'], (j.past ?? []).map(a =>
-      h('tr', {}, td(a.attempt), td(a.outcome ?? 'running'), td(a.machine), td((a.devices ?? []).length || '-', 'num'), td(ago(a.started_at, j.now)), td(ran(a, j.now), 'num'),
-        td(a.exit ? a.exit.signal || a.exit.code : '-'), td([a.reason ?? '', a.evidence ? h('span', { class: 'dim' }, ' ' + a.evidence) : ''], 'wide')))));
-    into(parts.events, h('h2', {}, 'Events'), table('Events', ['When', 'What', 'By', 'Text'], j.events.map(e => h('tr', {}, td(ago(e.at, j.now)), td(e.kind), td(e.by), td(e.text ?? '', 'wide')))));
-    if (!parts.spec.firstChild) into(parts.spec, h('h2', {}, 'Spec'), h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Spec' }, JSON.stringify(j.spec, null, 2)));
-    await measured(j, id);
+    into(parts.attempts, !j.tasks && [h('h2', {}, 'Attempts'), table('Attempts', ['Attempt', 'Outcome', 'Machine', 'GPUs', 'Started', 'Ran', 'Exit', 'Why'], (j.past ?? []).map(a =>
+      h('tr', {}, td(a.attempt), td(pill(a.outcome ?? 'running')), td(a.machine), td((a.devices ?? []).length || '–'), td(ago(a.started_at, j.now)), td(ran(a, j.now)),
+        td(a.exit ? a.exit.signal || a.exit.code : '–'), td([a.reason ?? '', a.evidence && h('span', { class: 'sub' }, a.evidence)], 'wide'))), empty('Not started yet'))]);
+    into(parts.events, h('h2', {}, 'Events'), table('Events', ['When', 'What', 'By', 'Text'], history(j).map(e => h('tr', {}, td(ago(e.at, j.now)), td(e.kind), td(e.by || '–'), td(e.text ?? '', 'wide')))));
+    if (!parts.spec.firstChild) into(parts.spec, h('details', {}, h('summary', {}, 'Spec'), h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Spec' }, JSON.stringify(j.spec, null, 2))));
   },
 };
 
-function tools(j, id) {
-  const button = (text, path, body) => h('button', { 'data-key': text, disabled: !mayAct(), onclick: () => act(`jobs/${id}/${path}`, body) }, text);
-  const row = h('div', { class: 'tools' });
-  if (!ended(j.state)) row.append(button('Cancel', 'cancel'));
-  if (j.state === 'queued') row.append(button('Hold', 'hold'));
-  if (j.state === 'held') row.append(button('Release', 'release'));
-  if (ended(j.state)) row.append(button('Retry', 'retry'));
-  if (ended(j.state) && j.tasks) row.append(button('Retry the failed', 'retry', { failed: true }));
-  if (!mayAct()) row.append(h('span', { class: 'dim' }, 'Actions need the token.'));
+// history is what people and workers did, between the job's own milestones, newest first.
+function history(j) {
+  const own = [{ at: j.queued_at, kind: 'queued', by: j.user, text: j.requirements.why ?? '' }];
+  for (const a of j.past ?? []) {
+    own.push({ at: a.started_at, kind: 'started', by: a.machine, text: 'attempt ' + a.attempt });
+    if (a.ended_at) own.push({ at: a.ended_at, kind: a.outcome ?? 'ended', by: a.machine, text: ['attempt ' + a.attempt, a.reason].filter(Boolean).join(': ') });
+  }
+  return [...own, ...j.events].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
+}
+
+function actions(j, id) {
+  const path = verb => `jobs/${id}/${verb}`, row = h('div', { class: 'tools' });
+  row.style.margin = 0;
+  if (j.state === 'queued') row.append(button('Hold', path('hold'), { confirm: `Hold job ${id}?`, reason: true }));
+  if (j.state === 'held') row.append(button('Release', path('release')));
+  if (ended(j.state) && j.tasks) row.append(button('Retry what failed', path('retry'), { body: { failed: true } }));
+  if (ended(j.state)) row.append(button('Retry', path('retry'), { confirm: j.tasks ? `Run all ${j.tasks.count} tasks of ${id} again?` : undefined }));
+  if (!ended(j.state)) row.append(button('Cancel', path('cancel'), { confirm: `Cancel job ${id}?`, reason: true, cls: 'harm' }));
   return row;
 }
 
 async function why(j, id) {
   if (j.state !== 'queued' && j.state !== 'held') { into(parts.why); return; }
   const x = await get(`jobs/${encodeURIComponent(id)}/explain`);
-  into(parts.why, h('h2', {}, 'Why it waits'), h('p', {}, x.reason ? h('strong', {}, x.reason + ': ') : '', x.text),
-    x.position ? h('p', {}, 'Position ' + x.position, x.in_front?.length ? ['; in front: ', x.in_front.map(i => [jobLink(i), ' '])] : '') : '',
-    (x.sooner ?? []).map(s => h('p', {}, 'Sooner: ' + s)));
+  into(parts.why, h('h3', {}, 'Why it waits'), h('p', {}, x.reason && h('strong', {}, x.reason + ': '), x.text),
+    x.position && h('p', { class: 'dim' }, `Position ${x.position}`, x.in_front?.length ? ['; in front: ', jobLinks(x.in_front.slice(0, 12)), x.in_front.length > 12 && ` and ${x.in_front.length - 12} more`] : ''),
+    x.estimate && h('p', { class: 'dim' }, 'May start ', ago(x.estimate.start_at, j.now), `, by ${x.estimate.basis}`),
+    x.machines?.length && h('ul', {}, x.machines.slice(0, 12).map(m => h('li', {}, h('strong', {}, m.name), ' ', m.text))), x.sooner?.length && h('p', {}, 'Sooner: ' + x.sooner.join('; ')));
 }
 
-function summary(j, id) {
-  const r = j.result, pair = (k, v) => v === undefined || v === null || v === '' ? [] : [h('dt', {}, k), h('dd', {}, v)];
-  return h('section', { class: 'card', 'aria-label': 'Summary' }, h('dl', {}, pair('Command', j.command), pair('User, project', j.user + ', ' + j.project), j.group ? pair('Task of', jobLink(j.group)) : [],
-    pair('Parameters', j.params && Object.entries(j.params).map(([k, v]) => `${k}=${v}`).join(' ')), pair('GPUs', j.requirements.gpus || 'none'), pair('Memory per GPU', j.requirements.gpu_memory_mb && n(j.requirements.gpu_memory_mb) + ' MiB'),
-    pair('Model', j.requirements.model), pair('Machine', j.machine), pair('Queued', ago(j.queued_at, j.now)), pair('Ran', ran(j, j.now)), pair('Waited', r && span(r.queued_seconds)), pair('Exit', r?.exit && (r.exit.signal || String(r.exit.code))),
-    pair('Reason', r?.reason), pair('GPU-hours', r?.report && n(r.report.gpu_hours)), pair('Energy', r?.report?.energy_joules && n(r.report.energy_joules) + ' J'), pair('Samples', r?.gpu_monitoring?.sample_count),
-    (r?.report?.advice ?? []).map(a => pair('Advice', a)), (r?.warnings ?? []).map(a => pair('Warning', a)), pair('Output', r?.output && JSON.stringify(r.output))));
+function summary(j) {
+  const r = j.result, need = j.requirements;
+  return [h('section', { class: 'card', 'aria-label': 'Summary' }, facts([
+    ['User', [j.user, j.user_claimed && h('span', { class: 'dim', title: 'no credential proves it' }, ' (claimed)')]], ['Project', j.project], ['Task of', j.group && jobLink(String(j.group))],
+    ['Parameters', j.params && Object.entries(j.params).map(([k, v]) => `${k}=${v}`).join(' ')], ['Labels', j.labels && Object.entries(j.labels).map(([k, v]) => `${k}=${v}`).join(' ')],
+    ['GPUs', need.gpus ? [String(need.gpus), r?.gpu_info?.gpu_info?.details?.[0] && ` × ${r.gpu_info.gpu_info.details[0].name}`] : 'none'], ['Memory', need.gpu_memory_mb && gib(need.gpu_memory_mb) + ' on each GPU'], ['Model', need.model],
+    ['Machine', j.machine], ['Priority', String(j.priority)], ['Queued', ago(j.queued_at, j.now)], ['Waited', r && span(r.queued_seconds)], ['Ran', j.started_at && ran(j, j.now)], ['Runs as', r?.run_as],
+    ['Exit', r?.exit && (r.exit.signal || String(r.exit.code))], ['Reason', r?.reason], ['GPU hours', r?.report?.gpu_hours && String(Math.round(r.report.gpu_hours * 1000) / 1000)], ['Energy', r?.report?.energy_joules && energy(r.report.energy_joules)],
+    ['Samples', r?.gpu_monitoring?.sample_count && `${n(r.gpu_monitoring.sample_count)} in ${span(r.gpu_monitoring.monitoring_duration_seconds)}`], ['Output', r?.output && h('code', {}, JSON.stringify(r.output))],
+    ['Command', h('code', {}, j.command)],
+  ]), (r?.report?.advice ?? []).map(a => h('p', { class: 'advice' }, a)), (r?.warnings ?? []).map(a => h('p', { class: 'warn' }, a)))];
 }
 
-const stat = s => s ? `${n(s.mean)} (${n(s.min)} to ${n(s.max)})` : '-';
+const energy = j => j >= 36e5 ? n(j / 36e5) + ' kWh' : j >= 3600 ? n(j / 3600) + ' Wh' : n(j) + ' J';
+const round = v => Math.round(v).toLocaleString('en');
+const stat = s => s ? [h('strong', {}, round(s.mean)), h('span', { class: 'dim' }, ` ${round(s.min)}–${round(s.max)}`)] : '–';
 function perGPU(m) {
   if (!m) return [];
-  return [h('h2', {}, 'Per GPU'), table('Per GPU: mean with least and most', ['GPU', 'Name', 'Utilization %', 'Memory MiB', 'Memory %', 'Temperature °C', 'Power W'], Object.entries(m.gpu_stats).map(([k, g]) =>
-    h('tr', {}, td(k), td(g.name), td(stat(g.utilization)), td(stat(g.memory_used_mb)), td(stat(g.memory_usage_percent)), td(stat(g.temperature_c)), td(stat(g.power_draw_w)))))];
-}
-
-let settled = false;
-async function measured(j, id) {
-  if (!j.requirements.gpus || j.tasks || settled || !j.started_at) return;
-  let s;
-  try { s = (await get(`jobs/${encodeURIComponent(id)}/series`)).series; } catch (e) { if (e.status === 404) return; throw e; }
-  settled = ended(j.state);
-  parts.measured.hidden = false;
-  const gpus = Object.entries(s.gpus).sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true })), start = Date.parse(s.started_at) / 1000;
-  for (const [k, [, field, unit, max]] of Object.entries(gauges)) {
-    const lines = gpus.filter(([, g]) => g[field]?.length).map(([key, g]) => ({ label: 'GPU ' + key, values: g[field] }));
-    const { place, all } = parts.charts[k];
-    all.hidden = false;
-    if (!lines.length) { place.textContent = 'this GPU does not measure it'; continue; }
-    const points = Math.max(...lines.map(l => l.values.length));
-    chart(place, { times: Array.from({ length: points }, (_, i) => start + i * s.step_seconds), lines, unit, max });
-    place.setAttribute('aria-label', `${gauges[k][0]}: ` + lines.map(l => `${l.label} last ${n(l.values.at(-1))}${unit}`).join(', '));
-  }
+  return [h('h2', {}, 'Per GPU ', h('span', { class: 'dim' }, 'mean, least–most')), table('Per GPU: mean, least and most', ['GPU', 'Utilization %', 'Memory MiB', 'Memory %', 'Temperature °C', 'Power W'], Object.entries(m.gpu_stats).map(([k, g]) =>
+    h('tr', {}, td([k, h('span', { class: 'sub' }, g.name)]), td(stat(g.utilization), 'num'), td(stat(g.memory_used_mb), 'num'), td(stat(g.memory_usage_percent), 'num'), td(stat(g.temperature_c), 'num'), td(stat(g.power_draw_w), 'num'))))];
 }

@@ -1,10 +1,10 @@
 import { get } from '/assets/api.js';
 import { chart, figure } from '/assets/chart.js';
-import { h, into, jobLink, stateWord, table, td } from '/assets/dom.js';
+import { h, into, jobLink, n, partsBar, pick, pill, ran, table, td } from '/assets/dom.js';
 
-const tableMost = 256;
+const tableMost = 256, gridMost = 3000, linesMost = 8;
 const chosen = {};
-let plot = null;
+let made = null;
 
 // flat lists the numbers and words of a task's output, nested ones with dots.
 function flat(v, path = '', out = {}) {
@@ -13,41 +13,56 @@ function flat(v, path = '', out = {}) {
   return out;
 }
 
+// group shows the tasks of a group: how far they are, a square for each, what they were given and what came out.
 export async function group(place, j, id) {
   if (!j.tasks) return;
   const a = await get(`jobs/${encodeURIComponent(id)}/tasks`);
-  const t = j.tally ?? { states: {} };
   const known = new Map((j.grid ?? []).map(x => [x.index, x.state]));
-  const cells = a.tasks.map(x => [x.index, known.get(x.index) ?? x.state]);
-  for (const [i, s] of known) if (!a.tasks.some(x => x.index === i)) cells.push([i, s]);
-  const words = Object.entries(t.states).map(([s, c]) => `${c} ${s}`).join(', ');
+  const cells = new Map(a.tasks.map(x => [x.index, known.get(x.index) ?? x.state]));
+  for (const [i, s] of known) cells.set(i, s);
+  const states = { ...j.tally?.states };
+  const words = Object.entries(states).map(([s, c]) => `${n(c)} ${s.replaceAll('_', ' ')}`).join(', ');
   const rows = a.tasks.map(x => ({ ...x, p: flat(x.params), o: flat(x.output) }));
   const params = [...new Set(rows.flatMap(r => Object.keys(r.p)))], outs = [...new Set(rows.flatMap(r => Object.keys(r.o)))];
-  const focus = document.activeElement?.dataset?.key;
-  plot?.place.plot?.destroy();
-  plot = null;
-  into(place, h('h2', {}, 'Tasks'), h('p', {}, `${j.tasks.ended} of ${j.tasks.count} have ended`, words ? ': ' + words : ''), h('progress', { max: j.tasks.count, value: j.tasks.ended, 'aria-label': 'Tasks that have ended' }),
-    h('div', { class: 'grid', role: 'list', 'aria-label': 'Tasks' }, cells.map(([i, s]) => h('span', { role: 'listitem' }, h('a', { class: s, href: `/jobs/${j.number}.${i}`, title: `${i}: ${s}`, 'aria-label': `task ${i}: ${s}` })))),
-    table('Results of the tasks', ['Task', 'State', ...params, ...outs, 'Why'], rows.map(r => h('tr', {}, td(jobLink(r.id)), td(stateWord(r.state)), params.map(k => td(String(r.p[k] ?? '-'), 'num')), outs.map(k => td(String(r.o[k] ?? '-'), 'num')), td(r.reason ?? '', 'wide')))),
-    j.tasks.count > tableMost ? h('p', { class: 'dim' }, `The first ${tableMost} tasks; berth status ${id} lists more.`) : '');
-  against(place, rows, params, outs);
-  if (focus) place.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
+  if (!made) {
+    made = { head: h('div'), plot: h('div'), list: h('div') };
+    into(place, made.head, made.plot, made.list);
+  }
+  const squares = [...cells].sort(([x], [y]) => x - y).slice(0, gridMost);
+  into(made.head, h('h2', {}, 'Tasks'), h('div', { class: 'card' }, h('p', {}, h('strong', {}, `${n(j.tasks.ended)} of ${n(j.tasks.count)}`), ' have ended', words && h('span', { class: 'dim' }, ': ' + words)), partsBar(states, j.tasks.count, `${j.tasks.ended} of ${j.tasks.count} tasks have ended`), h('p'),
+    h('ul', { class: 'grid plain', 'aria-label': 'Tasks' }, squares.map(([i, s]) => h('li', {}, h('a', { class: s, href: `/jobs/${j.number}.${i}`, title: `task ${i}: ${s}`, 'aria-label': `task ${i}: ${s}` }))))));
+  against(rows, params, outs);
+  into(made.list, h('h2', {}, outs.length ? 'Results' : 'Each task'), table('Results of the tasks', ['Task', 'State', ...params, ...outs, 'Ran', 'Why'], rows.map(r => h('tr', {}, td(jobLink(r.id)), td(pill(r.state)),
+    params.map(k => td(String(r.p[k] ?? '–'), 'num')), outs.map(k => td(typeof r.o[k] === 'number' ? n(r.o[k]) : String(r.o[k] ?? '–'), 'num')), td(ran(r, j.now), 'num'), td(r.reason ?? '', 'wide')))),
+    j.tasks.count > tableMost && h('p', { class: 'dim' }, `The first ${tableMost} tasks; berth status ${id} lists all.`));
 }
 
-// against plots a result's value against a parameter that was swept.
-function against(place, rows, params, outs) {
-  const numeric = (key, from) => rows.some(r => Number.isFinite(Number(r[from][key])));
-  const xs = params.filter(k => numeric(k, 'p')), ys = outs.filter(k => numeric(k, 'o'));
+// against plots a result's value against a parameter that was swept; another parameter, if there is one, makes the lines.
+function against(rows, params, outs) {
+  const numeric = (key, from) => rows.some(r => r[from][key] !== undefined && Number.isFinite(Number(r[from][key])));
+  const varied = k => new Set(rows.map(r => r.p[k])).size > 1;
+  const xs = params.filter(k => numeric(k, 'p') && varied(k)), ys = outs.filter(k => numeric(k, 'o'));
   if (!xs.length || !ys.length) return;
   const x = xs.includes(chosen.x) ? chosen.x : xs[0], y = ys.includes(chosen.y) ? chosen.y : ys[0];
-  const pick = (name, label, all, now) => {
-    const s = h('select', { 'data-key': name, onchange: e => { chosen[name] = e.target.value; fig.all.parentElement.remove(); against(place, rows, params, outs); place.querySelector(`[data-key="${name}"]`).focus(); } }, all.map(v => h('option', { value: v }, v)));
-    s.value = now;
-    return h('label', {}, label, ' ', s);
-  };
-  const fig = figure(`${y} against ${x}`, { 'data-chart': 'sweep' });
-  plot = fig;
-  place.append(h('div', {}, h('h2', {}, 'Result against parameter'), h('div', { class: 'tools' }, pick('y', 'Result', ys, y), pick('x', 'against', xs, x)), fig.all));
-  const points = rows.filter(r => r.o[y] !== undefined && r.p[x] !== undefined).map(r => [Number(r.p[x]), Number(r.o[y])]).sort((a, b) => a[0] - b[0]);
-  chart(fig.place, { times: points.map(p => p[0]), lines: [{ label: y, values: points.map(p => p[1]) }], linear: true });
+  const other = params.find(k => k !== x && varied(k) && new Set(rows.map(r => r.p[k])).size <= linesMost);
+  if (!made.fig) {
+    made.fig = figure('Result against parameter', { 'data-chart': 'sweep' });
+    made.picks = h('div', { class: 'tools filters' });
+    into(made.plot, h('h2', {}, 'Result against parameter'), made.picks, made.fig.all);
+  }
+  const choose = key => v => { chosen[key] = v; against(rows, params, outs); };
+  if (made.picks.dataset.of !== JSON.stringify([xs, ys, x, y])) {
+    made.picks.dataset.of = JSON.stringify([xs, ys, x, y]);
+    into(made.picks, pick('y', 'Result', ys, y, choose('y')), pick('x', 'against', xs, x, choose('x')));
+  }
+  into(made.fig.all.querySelector('figcaption'), `${y} against ${x}`, other && h('span', {}, `, a line for each ${other}`));
+  made.fig.place.setAttribute('aria-label', `${y} against ${x}; the table below has the numbers`);
+  const points = rows.filter(r => r.o[y] !== undefined && r.p[x] !== undefined);
+  const times = [...new Set(points.map(r => Number(r.p[x])))].sort((a, b) => a - b);
+  const names = other ? [...new Set(points.map(r => r.p[other]))].sort((a, b) => a - b) : [undefined];
+  const lines = names.map(v => ({ label: v === undefined ? y : `${other} ${v}`, values: times.map(t => {
+    const at = points.filter(r => Number(r.p[x]) === t && (v === undefined || r.p[other] === v)).map(r => Number(r.o[y]));
+    return at.length ? at.reduce((sum, a) => sum + a, 0) / at.length : null;
+  }) }));
+  if (times.length) chart(made.fig.place, { times, lines, linear: true });
 }
