@@ -96,7 +96,7 @@ func startWorker(tb testing.TB, bin string, flags ...string) *installed {
 	w := &installed{queue: q, said: &bytes.Buffer{}}
 	name := fmt.Sprintf("bench-%d", os.Getpid()) // simulated GPUs are named after it, and locked by name
 	w.cmd = exec.Command(bin, append(flags, "--server", broker.URL(), "--store", filepath.Join(dir, "store"), "--name", name, "--gpu-source", "sim:8x24Gi")...)
-	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, asWorker + "=1"}
+	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, asWorker + "=1", "BERTH_WORKER_ALLOW_ROOT=true"}
 	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
 	if err := w.cmd.Start(); err != nil {
 		tb.Fatal(err)

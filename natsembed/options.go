@@ -118,6 +118,12 @@ func (o Options) listenOn(opts *server.Options) error {
 	return nil
 }
 
+// OnlyHere reports whether a broker that listens at HOST:PORT can be reached from this machine alone.
+func OnlyHere(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && isLoopback(host)
+}
+
 // isLoopback reports whether only this machine reaches host. A name other than localhost may resolve to anything.
 func isLoopback(host string) bool {
 	if host == "localhost" {

@@ -45,6 +45,8 @@ type Config struct {
 
 	// Users says as whom each user's jobs run, on a worker that can change; nil: all as the worker itself.
 	Users *UserMap
+	// AllowRoot lets a worker that is root and has no Users run jobs as root. Without it such a worker is refused.
+	AllowRoot bool
 	// Secrets is the folder of the files that hold the values of secrets; "": there are none.
 	Secrets string
 
@@ -133,5 +135,5 @@ func (c Config) check() error {
 	case c.Queue == nil || c.Source == nil:
 		return errors.New("worker: it needs a queue and a GPU source")
 	}
-	return nil
+	return CheckRoot(c.Users, c.AllowRoot)
 }

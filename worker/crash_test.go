@@ -72,7 +72,7 @@ func (o workerOrder) run() error {
 	}
 	defer q.Close()
 	w, err := New(Config{
-		Machine: o.Machine, Store: o.Store, Queue: q, Version: "test",
+		Machine: o.Machine, Store: o.Store, Queue: q, Version: "test", AllowRoot: true,
 		Source: func(_ context.Context, holders func() map[string][]int) (telemetry.Source, error) {
 			cfg, err := sim.Parse(o.GPUs)
 			cfg.Seed = o.Seed

@@ -87,7 +87,7 @@ func (h *house) work(machine string, change ...func(*Config)) *crew {
 	}
 	ready := make(chan struct{})
 	cfg := Config{
-		Machine: machine, Version: "test", Store: filepath.Join(h.t.TempDir(), machine), Queue: q,
+		AllowRoot: true, Machine: machine, Version: "test", Store: filepath.Join(h.t.TempDir(), machine), Queue: q,
 		Source:  h.openSource,
 		Slots:   gpuslots.Options{LockDir: h.locks, CPUs: 8, MemoryMB: 16384, Settle: -1},
 		Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.t.TempDir()}, SampleEvery: 100 * time.Millisecond,

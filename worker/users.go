@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -14,6 +15,18 @@ import (
 // MayChangeUsers reports whether this process can start others as somebody else.
 func MayChangeUsers() bool { return os.Geteuid() == 0 }
 
+// ErrRoot refuses a worker that would run everybody's jobs as root without having been told to.
+var ErrRoot = errors.New("this worker is root, and so would be the jobs of everybody who may submit: " +
+	"--users FILE gives each user an account, another account for the worker is every job's too, --allow-root means it")
+
+// CheckRoot refuses what nobody asked for: jobs that run as root. Where a map of users is, its own allow-root says who may.
+func CheckRoot(m *UserMap, allowed bool) error {
+	if m == nil && MayChangeUsers() && !allowed {
+		return ErrRoot
+	}
+	return nil
+}
+
 // RunsAs says in a sentence as whom runs of a worker with that map run.
 func RunsAs(m *UserMap) string {
 	me := ownAccount()
@@ -23,7 +36,7 @@ func RunsAs(m *UserMap) string {
 	case m != nil:
 		return "everything as " + me + ": a worker that is not root cannot follow " + m.path
 	case MayChangeUsers():
-		return "everything as " + me + ", the machine's administrator: --users FILE gives each user an account"
+		return "everything as " + me + ", the machine's administrator, because it was told to (allow-root)"
 	}
 	return "everything as " + me
 }

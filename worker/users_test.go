@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
+	"github.com/berthq/berth/telemetry"
 )
 
 func userMap(t *testing.T, text string) *UserMap {
@@ -209,6 +212,28 @@ func TestFoldersOfOthers(t *testing.T) {
 	}
 	if r := h.as("ann", false, job.Spec{Workdir: dir, Command: job.Command{"true"}}); r.State != job.Succeeded {
 		t.Errorf("the next job: %s %s", r.State, r.Reason)
+	}
+}
+
+// TestRootHasToBeTold: a worker that is root and has neither a map nor the word is not made.
+func TestRootHasToBeTold(t *testing.T) {
+	t.Parallel()
+	m := &UserMap{}
+	for _, c := range []struct {
+		users   *UserMap
+		allowed bool
+		refused bool
+	}{{nil, false, MayChangeUsers()}, {nil, true, false}, {m, false, false}, {m, true, false}} {
+		if err := CheckRoot(c.users, c.allowed); (err != nil) != c.refused {
+			t.Errorf("map %v, allowed %v: %v", c.users != nil, c.allowed, err)
+		}
+	}
+	needsRoot(t)
+	_, err := New(Config{Machine: "alpha", Store: t.TempDir(), Queue: new(queue.Queue), Source: func(context.Context, func() map[string][]int) (telemetry.Source, error) {
+		return nil, errors.New("not asked")
+	}})
+	if !errors.Is(err, ErrRoot) {
+		t.Errorf("a worker was made: %v", err)
 	}
 }
 

@@ -108,7 +108,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 // environ is what the script's own programs see, as far as scripts set it.
 func environ(ts *testscript.TestScript) []string {
 	var env []string
-	for _, key := range []string{"PATH", "HOME", "WORK", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "BERTH_WORKER_STORE", "BERTH_SERVER", "BERTH_TOKEN", "GOCOVERDIR"} {
+	for _, key := range []string{"PATH", "HOME", "WORK", "TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "BERTH_WORKER_STORE", "BERTH_WORKER_ALLOW_ROOT", "BERTH_SERVER", "BERTH_TOKEN", "GOCOVERDIR"} {
 		if v := ts.Getenv(key); v != "" {
 			env = append(env, key+"="+v)
 		}
@@ -194,6 +194,9 @@ func awaitMachine(ctx context.Context, ts *testscript.TestScript, q *queue.Queue
 	watch, found := context.WithCancel(ctx)
 	defer found()
 	for _, p := range of(ts).running {
+		if p.told {
+			continue // the script ended it
+		}
 		go func() {
 			select {
 			case <-p.done: // no machine will come of it

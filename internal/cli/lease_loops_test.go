@@ -43,7 +43,7 @@ func newContest(t *testing.T) *contest {
 	t.Helper()
 	dir := t.TempDir()
 	c := &contest{t: t, broker: natstest.New(t), locks: t.TempDir()}
-	c.env = append(os.Environ(), "BERTH_SERVER="+c.broker.URL(), "BERTH_TOKEN=", "XDG_CONFIG_HOME="+dir, "BERTH_WORKER_STORE="+filepath.Join(dir, "store"),
+	c.env = append(os.Environ(), "BERTH_SERVER="+c.broker.URL(), "BERTH_TOKEN=", "XDG_CONFIG_HOME="+dir, "BERTH_WORKER_ALLOW_ROOT=true", "BERTH_WORKER_STORE="+filepath.Join(dir, "store"),
 		"GORACE=atexit_sleep_ms=0", "LOCKS="+c.locks, "MINE="+mine)
 	q, err := queue.OpenClient(t.Context(), c.broker.Connect(), queue.Options{})
 	if err != nil {

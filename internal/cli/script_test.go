@@ -53,6 +53,12 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/script",
 		Setup: setup,
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return os.Geteuid() == 0, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
 			"number":   number,
@@ -79,6 +85,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BERTH_WORKER_STORE", filepath.Join(env.WorkDir, "store"))
+	env.Setenv("BERTH_WORKER_ALLOW_ROOT", "true")    // where the tests are root; root.txt takes it away
 	env.Setenv("BERTH_SERVER", "nats://127.0.0.1:1") // nobody listens; a script that wants a broker says so
 	env.Values[processesKey{}] = &processes{}
 	return nil

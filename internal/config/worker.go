@@ -37,6 +37,7 @@ type Worker struct {
 	ShrinkFor     job.Duration `env:"SHRINK_FOR" envDefault:"10m" value:"TIME" usage:"how long a GPU gives one slot less after a run found its memory full"`
 	Python        []string     `env:"PYTHON" envDefault:"python3" value:"PATHS" usage:"interpreters or virtual environments asked which GPUs their frameworks see; none: not asked"`
 	Users         string       `env:"USERS" value:"FILE" usage:"lines USER = ACCOUNT: as whom each user's jobs run, where the worker is root"`
+	AllowRoot     bool         `env:"ALLOW_ROOT" value:"bool" usage:"a worker that is root and has no map of users runs everybody's jobs as root"`
 	Secrets       string       `env:"SECRETS" value:"DIR" usage:"folder with a file (mode 0600) for each secret, and for each project a folder of its own"`
 	Runner        string       `env:"RUNNER" envDefault:"auto" value:"KIND" usage:"process: jobs with an image do not run here; container: they must be able to; auto: if a container engine answers"`
 	Socket        string       `env:"CONTAINER_SOCKET" envDefault:"/var/run/docker.sock" value:"PATH" usage:"socket of the container engine (Docker's API)"`

@@ -308,7 +308,7 @@ func (h *house) workIn(name, store string, env []string, args ...string) *daemon
 	h.t.Helper()
 	all := append([]string{"--name", name, "--store", store, "--server", h.broker.URL(), "--settle", "300ms"}, args...)
 	d := &daemon{t: h.t, cmd: exec.Command(h.worker, all...), done: make(chan struct{}), more: make(chan struct{})}
-	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir, "BERTH_WORKER_PYTHON=none"}, env...)
+	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir, "BERTH_WORKER_PYTHON=none", "BERTH_WORKER_ALLOW_ROOT=true"}, env...)
 	d.cmd.Dir = h.dir
 	out, err := d.cmd.StderrPipe()
 	if err != nil {

@@ -85,6 +85,7 @@ func upDemo(ctx context.Context, g *cli.Globals, f upFlags, settings *worker.Set
 	if err != nil {
 		return err
 	}
+	w.AllowRoot = true // its jobs are the day's, which this program brings
 	w.Name, w.GPUSource, w.Store = dayName, "sim:"+machine, filepath.Join(dir, "worker")
 	f.pages.demo = true
 	return up(ctx, g.Within(env), f, stored{w, filepath.Join(dir, "broker")})

@@ -70,9 +70,18 @@ func newUp(g *cli.Globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		f.tell(&w, from)
 		return up(cmd.Context(), g, f, stores(w, from))
 	}
 	return cmd
+}
+
+// tell settles what root's own berth up means: a broker that only this machine reaches, with a token only root can read,
+// has root's jobs alone. Where others reach it, somebody has to say so.
+func (f upFlags) tell(w *config.Worker, from config.Settings) {
+	if s, ok := from.Get("allow-root"); ok && s.Layer == config.LayerDefault && w.Users == "" {
+		w.AllowRoot = natsembed.OnlyHere(f.listen)
+	}
 }
 
 // stored are the folders of one berth up.
@@ -93,6 +102,9 @@ func stores(w config.Worker, from config.Settings) stored {
 
 func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 	log := worker.Logger(g)
+	if err := worker.CheckRoot(at.worker); err != nil && !f.noWorker {
+		return err
+	}
 	signals, stop := worker.Signals(ctx, g.Env(), g.Env().Stderr)
 	defer stop()
 	broker, err := startBroker(g, f, at.broker, log)

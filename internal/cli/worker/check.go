@@ -105,10 +105,12 @@ func checkUsers(w config.Worker) checkup.Finding {
 			return checkup.Bad(f.What, checkup.Fails, err.Error(), "each line is USER = ACCOUNT; docs/users.md")
 		}
 	}
+	if err := worker.CheckRoot(users, w.AllowRoot); err != nil {
+		return checkup.Bad(f.What, checkup.Fails, "a worker that is root runs no jobs as root unless told to",
+			"--users FILE, or an account of its own for the worker, or --allow-root")
+	}
 	f.Found = "runs " + worker.RunsAs(users)
 	switch {
-	case users == nil && worker.MayChangeUsers():
-		f.Verdict, f.Do = checkup.Half, "give each user an account with --users FILE, or run the worker as an account of its own"
 	case users != nil && !worker.MayChangeUsers():
 		f.Verdict, f.Do = checkup.Half, "start the worker as root, or take --users away"
 	}

@@ -76,7 +76,7 @@ func Config(w config.Worker, env cli.Env, log *slog.Logger) (worker.Config, erro
 			Settle: orNone(w.Settle.Std()), Warmup: orNone(w.Warmup.Std()),
 			LockDir: locks, Labels: w.Label, CPUs: cpus(), MemoryMB: memoryMB(),
 		},
-		Environ: runEnviron(env.Environ), Secrets: w.Secrets, Users: users, OpenGPUs: w.OpenGPUs, DrainFor: w.DrainTimeout.Std(),
+		Environ: runEnviron(env.Environ), Secrets: w.Secrets, Users: users, AllowRoot: w.AllowRoot, OpenGPUs: w.OpenGPUs, DrainFor: w.DrainTimeout.Std(),
 		LogCap: logCap << 20, MaxProcesses: w.MaxProcesses, Logger: log, Now: env.Now,
 	}, nil
 }

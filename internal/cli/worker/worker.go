@@ -87,8 +87,19 @@ func Logger(g *cli.Globals) *slog.Logger {
 	return logs.New(logs.Options{Out: g.Env().Stderr, Level: level, NoColor: !g.Console().Color})
 }
 
+// CheckRoot refuses, before anything is opened, a worker that is root and was not told that jobs may be.
+func CheckRoot(w config.Worker) error {
+	if w.Users != "" || w.AllowRoot || !worker.MayChangeUsers() {
+		return nil
+	}
+	return exit.With(exit.Usage, worker.ErrRoot)
+}
+
 // run is the daemon: connect, work until a signal, leave in order.
 func run(ctx context.Context, g *cli.Globals, w config.Worker) error {
+	if err := CheckRoot(w); err != nil {
+		return err
+	}
 	log := Logger(g)
 	signals, stop := Signals(ctx, g.Env(), g.Env().Stderr)
 	defer stop()
