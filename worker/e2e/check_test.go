@@ -17,7 +17,7 @@ func (h *house) check(f *fake, args ...string) (found []finding, code int) {
 	h.t.Helper()
 	all := append([]string{"check", "--name", "checked", "--store", filepath.Join(h.dir, "checked"), "--server", h.broker.URL(), "-o", "json"}, args...)
 	cmd := exec.Command(program, all...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir}, f.Env()...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "XDG_CONFIG_HOME=" + h.dir, "BERTH_WORKER_ALLOW_ROOT=true"}, f.Env()...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
