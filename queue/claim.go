@@ -85,6 +85,13 @@ func (c *Claim) NeedsNext(r job.Requirements) {
 // Once sent, the write is followed up until its fate is known, even past the end of ctx, unless the session is lost:
 // a record that says "running" for a worker that does not know would keep the job from everybody.
 func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) {
+	return d.ClaimWhile(ctx, devices, func(*Claim) {})
+}
+
+// ClaimWhile is Claim, and calls meanwhile once while the record is being written: with the claim as it will be
+// returned, the same pointer, unless somebody changes the job's record first. Until then it gives no right to anything:
+// a worker makes ready by it what the run will need. It is not called when the job may not start at all.
+func (d *Delivery) ClaimWhile(ctx context.Context, devices []string, meanwhile func(*Claim)) (*Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, d.ticket.giveBack(0))
 	}
@@ -96,7 +103,7 @@ func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) 
 	if err := d.q.enterQuota(ctx, d.session, d.Job.Project, d.Ref(), len(devices)); err != nil {
 		return nil, errors.Join(ErrStepBack, err, d.ticket.giveBack(quotaAgain))
 	}
-	c, err := d.claim(ctx, devices)
+	c, err := d.claim(ctx, devices, meanwhile)
 	if err != nil {
 		d.q.leaveQuota(ctx, d.session, d.Ref())
 		return nil, err
@@ -108,15 +115,17 @@ func (d *Delivery) Claim(ctx context.Context, devices []string) (*Claim, error) 
 const quotaAgain = 2 * time.Second
 
 // claim writes the record.
-func (d *Delivery) claim(ctx context.Context, devices []string) (*Claim, error) {
-	for {
+func (d *Delivery) claim(ctx context.Context, devices []string, meanwhile func(*Claim)) (*Claim, error) {
+	for ; ; meanwhile = func(*Claim) {} {
 		if d.session.IsLost() {
 			return nil, errors.Join(ErrSessionLost, d.ticket.giveBack(0))
 		}
 		rec := d.running(devices)
-		err := d.q.records.put(ctx, d.Ref(), rec, d.rev)
+		c := d.q.draft(d.session, d.ticket, d.Lane, d.Ref(), rec, d.Job)
+		err := d.q.records.putWhile(ctx, d.Ref(), rec, d.rev, func() { meanwhile(c) })
 		if err == nil {
-			return d.q.newClaim(d.session, d.ticket, d.Lane, d.Ref(), rec, d.Job), nil
+			c.enter()
+			return c, nil
 		}
 		if !errors.Is(err, errConflict) {
 			return nil, errors.Join(fmt.Errorf("claim %s: %w", d.Ref(), err), d.ticket.giveBack(0))
@@ -205,7 +214,8 @@ func (q *Queue) newRecord(j *job.Job, ref Ref) *job.Record {
 	return rec
 }
 
-func (q *Queue) newClaim(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.Record, j job.Job) *Claim {
+// draft is a claim that the record does not know of yet.
+func (q *Queue) draft(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.Record, j job.Job) *Claim {
 	c := &Claim{
 		Job: j, q: q, session: s, ticket: t, lane: lane, ref: ref, epoch: rec.Epoch,
 		attempt: rec.Attempts[len(rec.Attempts)-1].Attempt, rec: *rec,
@@ -213,9 +223,13 @@ func (q *Queue) newClaim(s *Session, t ticket, lane job.Lane, ref Ref, rec *job.
 	}
 	limit := effectiveLimit(&j, rec, nil)
 	c.limit = &limit
-	s.add(c)
-	s.quotaClaimed(ref)
 	return c
+}
+
+// enter has the session look after a claim that the record knows of.
+func (c *Claim) enter() {
+	c.session.add(c)
+	c.session.quotaClaimed(c.ref)
 }
 
 // Resume takes over a claim of this store's previous worker for the new session, while its run lives on under its shim.
@@ -242,8 +256,9 @@ func (q *Queue) Resume(ctx context.Context, s *Session, was ClaimState) (*Claim,
 	if err != nil {
 		return nil, fmt.Errorf("resume %s: %w", ref, err)
 	}
-	c := q.newClaim(s, ticket{q.nc, was.AckReply}, was.Lane, ref, rec, *j)
+	c := q.draft(s, ticket{q.nc, was.AckReply}, was.Lane, ref, rec, *j)
 	c.limit = nil
+	c.enter()
 	c.hint() // a cancel or another time limit may have come while nobody listened
 	return c, nil
 }

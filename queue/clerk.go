@@ -18,6 +18,9 @@ const (
 	// clerkBatch is how many jobs one clerk takes at a time: enough to pipeline the publishes, few enough to share.
 	clerkBatch = 64
 
+	// freshSize is the longest job message that is worth keeping for its run.
+	freshSize = 16 << 10
+
 	// clerkAckWait is when another clerk gets what a crashed one had.
 	clerkAckWait = 10 * time.Second
 )
@@ -214,6 +217,9 @@ func (c *clerk) take(ctx, groupCtx context.Context, m jetstream.Msg) (*posting, 
 		c.q.jobs.put(number, j)
 		c.keep(groupCtx, m, number, j)
 		return nil, nil
+	}
+	if len(m.Data()) <= freshSize {
+		c.q.fresh.put(number, j)
 	}
 	return c.post(ctx, m, c.q.parcelFor(j, JobRef(number), rec))
 }

@@ -77,7 +77,7 @@ func (q *Queue) remind(ctx context.Context, j *job.Job, number uint64, rec *job.
 	if err != nil {
 		return err
 	}
-	m := newMsg(prefixSched+"due."+JobRef(number).String(), body)
+	m := newMsg(prefixWake+JobRef(number).String(), body)
 	m.Header.Set(headerSched, "@at "+at.UTC().Format(time.RFC3339Nano))
 	m.Header.Set(headerTarget, prefixDue+j.Project)
 	_, err = q.publish(ctx, m)
@@ -90,9 +90,9 @@ func (q *Queue) serveDue(ctx context.Context) error {
 		Durable: consumerDue, FilterSubject: prefixDue + "*", AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: clerkAckWait, MaxDeliver: -1, MaxAckPending: -1,
 	}
-	consumer, err := q.js.CreateConsumer(ctx, StreamLanes, cfg)
+	consumer, err := q.js.CreateConsumer(ctx, StreamDuties, cfg)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		consumer, err = q.js.Consumer(ctx, StreamLanes, consumerDue)
+		consumer, err = q.js.Consumer(ctx, StreamDuties, consumerDue)
 	}
 	if err != nil {
 		return err

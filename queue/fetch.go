@@ -46,6 +46,9 @@ func (q *Queue) Job(ctx context.Context, number uint64) (*job.Job, error) {
 	if j := q.jobs.get(number); j != nil {
 		return j, nil
 	}
+	if j := q.fresh.get(number); j != nil {
+		return j, nil
+	}
 	s, err := q.getSeq(ctx, number)
 	if err != nil {
 		return nil, fmt.Errorf("job %d: %w", number, err)

@@ -105,7 +105,7 @@ func (q *Queue) remindOfPlace(ctx context.Context, project string, ref Ref, rec 
 	if earliest := q.now().Add(soonest); at.Before(earliest) {
 		at = earliest
 	}
-	m := newMsg(prefixSched+"near."+ref.String(), body)
+	m := newMsg(prefixWake+"near."+ref.String(), body)
 	m.Header.Set(headerSched, "@at "+at.UTC().Format(time.RFC3339Nano))
 	m.Header.Set(headerTarget, prefixDue+project)
 	_, err = q.publish(ctx, m)

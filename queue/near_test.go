@@ -132,8 +132,12 @@ func TestSameGPUGoesAnywhereInTime(t *testing.T) {
 		}
 		if lost {
 			eventually(t, "the wake-up is gone", func() bool {
-				s, err := b.q.js.Stream(b.ctx, StreamLanes)
-				return err == nil && s.Purge(b.ctx) == nil && b.record(ref).Near.Over(time.Now())
+				for _, name := range []string{StreamLanes, StreamDuties} {
+					if s, err := b.q.js.Stream(b.ctx, name); err != nil || s.Purge(b.ctx) != nil {
+						return false
+					}
+				}
+				return b.record(ref).Near.Over(time.Now())
 			})
 			if _, err := b.q.newJanitor(b.ctx).round(b.ctx); err != nil {
 				t.Fatal(err)

@@ -68,7 +68,8 @@ type Queue struct {
 	log  *slog.Logger
 
 	records records
-	jobs    *jobCache
+	jobs    *jobCache // groups
+	fresh   *jobCache // small ones that this clerk has just dispatched: it often gets them itself
 	groups  groupStates
 	lanes   *laneTable
 
@@ -124,7 +125,7 @@ func newQueue(nc *nats.Conn, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	q := &Queue{nc: nc, js: js, opts: o, log: o.Logger, jobs: newJobCache(), lanes: newLaneTable(), projects: newProjectTable()}
+	q := &Queue{nc: nc, js: js, opts: o, log: o.Logger, jobs: newJobCache(), fresh: newJobCache(), lanes: newLaneTable(), projects: newProjectTable()}
 	q.records = records{q: q}
 	return q, nil
 }

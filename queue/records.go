@@ -54,6 +54,11 @@ func isMarker(s *stored) bool {
 
 // put writes rec if the key still has revision rev (0: does not exist). errConflict: it has not.
 func (r records) put(ctx context.Context, ref Ref, rec *job.Record, rev uint64) error {
+	return r.putWhile(ctx, ref, rec, rev, func() {})
+}
+
+// putWhile is put, and calls meanwhile once while it waits for the broker.
+func (r records) putWhile(ctx context.Context, ref Ref, rec *job.Record, rev uint64, meanwhile func()) error {
 	var ttl time.Duration
 	if rec.State.Final() {
 		ttl = keepRecord
@@ -62,19 +67,25 @@ func (r records) put(ctx context.Context, ref Ref, rec *job.Record, rev uint64) 
 	if err != nil {
 		return fmt.Errorf("record %s: %w", ref, err)
 	}
-	_, err = r.q.casKey(ctx, BucketRecords, ref.String(), body, rev, ttl)
+	_, err = r.q.casKeyWhile(ctx, BucketRecords, ref.String(), body, rev, ttl, meanwhile)
 	return err
 }
 
 // casKey writes one key of a bucket by compare-and-set, with a TTL if ttl is not 0.
 func (q *Queue) casKey(ctx context.Context, bucket, key string, body []byte, rev uint64, ttl time.Duration) (uint64, error) {
+	return q.casKeyWhile(ctx, bucket, key, body, rev, ttl, func() {})
+}
+
+func (q *Queue) casKeyWhile(
+	ctx context.Context, bucket, key string, body []byte, rev uint64, ttl time.Duration, meanwhile func(),
+) (uint64, error) {
 	m := newMsg("$KV."+bucket+"."+key, body)
 	id := nuid.Next()
 	m.Header.Set(headerMsgID, id)
 	if ttl > 0 {
 		m.Header.Set(headerTTL, strconv.Itoa(int(max(ttl, time.Second)/time.Second)))
 	}
-	ack, err := q.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(rev))
+	ack, err := q.publishWhile(ctx, m, meanwhile, jetstream.WithExpectLastSequencePerSubject(rev))
 	if err == nil {
 		return ack.Sequence, nil
 	}

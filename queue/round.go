@@ -315,7 +315,7 @@ func (c *clerk) serveRounds(ctx, groupCtx context.Context) error {
 		Durable: consumerRounds, FilterSubject: prefixRound + "*", AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: min(clerkAckWait, c.q.opts.AckWait), MaxDeliver: -1, MaxAckPending: -1,
 	}
-	return c.q.consume(ctx, StreamLanes, cfg, func(m jetstream.Msg) {
+	return c.q.consume(ctx, StreamDuties, cfg, func(m jetstream.Msg) {
 		err := c.seeToRound(ctx, groupCtx, m)
 		if errors.Is(err, errGarbage) || errors.Is(err, ErrNotFound) {
 			c.q.log.Warn("garbage_dropped", "subject", m.Subject(), "err", err)

@@ -41,7 +41,7 @@ func TestRetryIsANewRound(t *testing.T) {
 		t.Error("the second result was not tied to the first")
 	}
 	eventually(t, "the wish is off the stream", func() bool {
-		n, err := b.q.countSubjects(b.ctx, StreamLanes, prefixRound+"*")
+		n, err := b.q.countSubjects(b.ctx, StreamDuties, prefixRound+"*")
 		return err == nil && n == 0
 	})
 }

@@ -105,6 +105,7 @@ func TestCrashWhileReleasing(t *testing.T) {
 	b := setup(t, quick())
 	b.background(b.q.RunClerk)
 	ref := b.submit(newJob("held"))
+	eventually(t, "its message is on a lane", func() bool { return b.onLanes() == 1 })
 	if err := b.q.Hold(b.ctx, ref, "ada", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +199,8 @@ func TestDeadlineLeavesARunningJobAlone(t *testing.T) {
 	ref := b.store(j)
 	c := b.machine("m1").claim()
 	eventually(t, "the wake-up came and went", func() bool {
-		n, err := b.q.countSubjects(b.ctx, StreamLanes, prefixSched+">")
-		due, err2 := b.q.countSubjects(b.ctx, StreamLanes, prefixDue+">")
+		n, err := b.q.countSubjects(b.ctx, StreamDuties, prefixWake+">")
+		due, err2 := b.q.countSubjects(b.ctx, StreamDuties, prefixDue+">")
 		return err == nil && err2 == nil && n == 0 && due == 0
 	})
 	if rec := b.record(ref); rec.State != job.Running {

@@ -15,6 +15,7 @@ import (
 const (
 	StreamJobs    = "BERTH_JOBS"    // berth.jobs.<project>.<user>: every submitted job; sequence = number
 	StreamLanes   = "BERTH_LANES"   // berth.lanes.<band>.<shape>.<project>: what waits, until acknowledged; berth.sched.> for later
+	StreamDuties  = "BERTH_DUTIES"  // berth.due.<project>, berth.round.<project>: what clerks see to; berth.wake.> for later
 	StreamRuns    = "BERTH_RUNS"    // berth.runs.<project>.<job>.<attempt>: one message per attempt
 	StreamResults = "BERTH_RESULTS" // berth.results.<project>.<job>: one message per round, the last one counts
 	StreamLogs    = "BERTH_LOGS"    // berth.logs.<project>.<job>.<attempt>: output in chunks
@@ -42,6 +43,7 @@ const (
 	prefixLanes       = "berth.lanes."
 	prefixSched       = "berth.sched."
 	prefixDue         = "berth.due."   // berth.due.<project>: wake-ups for jobs that may be overdue
+	prefixWake        = "berth.wake."  // berth.wake.<number>, .near.<number>: the same, to come at its time
 	prefixRound       = "berth.round." // berth.round.<project>: wishes for one more round of a job
 	prefixRuns        = "berth.runs."
 	prefixResults     = "berth.results."

@@ -48,7 +48,7 @@ const (
 // streams lists every stream with what it promises.
 //
 // The jobs stream is the truth about what was submitted, so nobody may delete or purge it; the lanes are repairable
-// from it and stay open to repair. Sessions are read from the leader only (no AllowDirect): a follower that lags could
+// from it, stay open to repair, and need not be on the disk before a job goes on. Sessions are read from the leader only (no AllowDirect): a follower that lags could
 // call a live session gone, and its job would be started twice.
 func streams(o Options) []jetstream.StreamConfig {
 	limits := func(name string, age time.Duration, subjects ...string) jetstream.StreamConfig {
@@ -61,10 +61,17 @@ func streams(o Options) []jetstream.StreamConfig {
 	jobs := limits(StreamJobs, 90*day, prefixJobs+"*.*")
 	jobs.DenyDelete, jobs.DenyPurge = true, true
 
-	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">", prefixDue+"*", prefixRound+"*")
+	lanes := limits(StreamLanes, 0, prefixLanes+"*.*.*", prefixSched+">")
 	lanes.Retention, lanes.Duplicates = jetstream.WorkQueuePolicy, laneWindow
+	if o.Replicas <= 1 {
+		lanes.PersistMode = jetstream.AsyncPersistMode // docs/decisions/0072
+	}
 	lanes.AllowMsgSchedules, lanes.AllowMsgTTL = true, true
 	lanes.MaxConsumers = o.MaxLanes + 16 // the clerk refuses before the broker does
+
+	duties := limits(StreamDuties, 0, prefixDue+"*", prefixRound+"*", prefixWake+">")
+	duties.Retention = jetstream.WorkQueuePolicy
+	duties.AllowMsgSchedules, duties.AllowMsgTTL = true, true
 
 	logs := limits(StreamLogs, 30*day, prefixLogs+">")
 	logs.MaxBytes, logs.Duplicates = o.LogBytes, logWindow
@@ -73,7 +80,7 @@ func streams(o Options) []jetstream.StreamConfig {
 	usage.AllowMsgCounter = true
 
 	return []jetstream.StreamConfig{
-		lanes, logs, usage,
+		lanes, duties, logs, usage,
 		limits(StreamRuns, 90*day, prefixRuns+">"),
 		limits(StreamResults, 90*day, prefixResults+">"),
 		limits(StreamSeries, 30*day, prefixSeries+">", prefixFleet+"*"),

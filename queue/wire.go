@@ -40,6 +40,29 @@ func (q *Queue) publish(ctx context.Context, m *nats.Msg, opts ...jetstream.Publ
 	}
 }
 
+// publishWhile is publish, and calls meanwhile once the message is on its way.
+func (q *Queue) publishWhile(ctx context.Context, m *nats.Msg, meanwhile func(), opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	sent, err := q.js.PublishMsgAsync(m, opts...)
+	meanwhile()
+	if err != nil {
+		return q.publish(ctx, m, opts...)
+	}
+	timer := time.NewTimer(tryTimeout)
+	defer timer.Stop()
+	select {
+	case ack := <-sent.Ok():
+		return ack, nil
+	case err := <-sent.Err():
+		if !isTransient(err) {
+			return nil, fmt.Errorf("publish to %s: %w", m.Subject, err)
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("publish to %s: %w", m.Subject, context.Cause(ctx))
+	}
+	return q.publish(ctx, m, opts...)
+}
+
 // retry asks again while the broker is away, until ctx ends.
 func retry(ctx context.Context, ask func() error) error {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {

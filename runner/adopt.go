@@ -39,8 +39,7 @@ func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 			handles = append(handles, h)
 		default:
 			dir := filepath.Join(p.runs, e.Name())
-			note, _ := os.ReadFile(filepath.Join(dir, noteFile)) // absent: nothing was noted
-			lost = append(lost, Lost{ID: e.Name(), Dir: dir, Note: note, Why: why})
+			lost = append(lost, Lost{ID: e.Name(), Dir: dir, Note: noteIn(dir), Why: why})
 		}
 	}
 	return handles, lost, nil

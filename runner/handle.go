@@ -57,7 +57,9 @@ func (p *Process) handle(dir string, k kept, state shim.State, child *os.Process
 
 func (p *Process) attach(dir string, k kept, state shim.State, child *os.Process, pidfd *os.File) *Handle {
 	h := &Handle{p: p, dir: dir, kept: k, state: state, child: child, pidfd: pidfd, done: make(chan struct{})}
-	h.note, _ = os.ReadFile(filepath.Join(dir, noteFile)) // absent: the worker had nothing to say
+	if h.note = k.Note; child == nil { // an earlier worker's run: it may have had more to say since
+		h.note = noteIn(dir)
+	}
 	h.watching.Go(h.watch)
 	return h
 }

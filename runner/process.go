@@ -112,17 +112,44 @@ type kept struct {
 	At      time.Time     `json:"at"`
 	Secrets bool          `json:"secrets,omitempty"` // the run has some; its values are the shim's alone
 	After   []string      `json:"after,omitempty"`
+	Note    []byte        `json:"note,omitempty"` // the worker's first words; later ones are in a file of their own
 }
 
 const (
 	keptFile = "run.json"
 	noteFile = "note"
+	madeDir  = "made" // an empty folder for Ready.MakeFolder
 )
 
-// Start starts the run. It returns once the command has been exec'ed. A [*StartError] says that the job cannot be
-// started; any other error is the machine's or ctx's. After an error nothing of the run is left, neither process nor
-// folder. ctx bounds the start, not the run.
+// noteIn is what the worker last noted beside the run in a folder.
+func noteIn(dir string) []byte {
+	if b, err := os.ReadFile(filepath.Join(dir, noteFile)); err == nil {
+		return b
+	}
+	var k kept
+	_ = readJSON(filepath.Join(dir, keptFile), &k) // none, or half of one: nothing was noted
+	return k.Note
+}
+
+// Start prepares and starts the run. It returns once the command has been exec'ed. A [*StartError] says that the job
+// cannot be started; any other error is the machine's or ctx's. After an error nothing of the run is left, neither process
+// nor folder. ctx bounds the start, not the run.
 func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
+	ready, err := p.Prepare(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return ready.Start(ctx, run.Deadline)
+}
+
+// Prepare does all that can be done before it is certain that the run may start: a shim has its order and waits for the
+// word. Errors are those of Start.
+func (p *Process) Prepare(ctx context.Context, run Run) (_ *Ready, err error) {
+	defer func() {
+		if err != nil {
+			p.spares.refill()
+		}
+	}()
 	order, err := orderOf(run)
 	if err != nil {
 		return nil, err
@@ -137,9 +164,8 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 			return nil, err
 		}
 	}
-	defer b.conn.Close()
 	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now(),
-		Secrets: len(order.Secrets) > 0, After: run.After,
+		Secrets: len(order.Secrets) > 0, After: run.After, Note: run.Note,
 	}
 	if b.group != nil {
 		k.Cgroup = b.group.Dir
@@ -148,45 +174,39 @@ func (p *Process) Start(ctx context.Context, run Run) (*Handle, error) {
 		return nil, errors.Join(err, b.abandon(tracesOf(k, shim.State{})))
 	}
 	order.Legacy = k.Legacy
-	state, err := p.commission(ctx, b, k, order, run)
-	if err == nil {
-		return p.handle(order.Folder, k, state, b.child)
+	if err := p.commission(ctx, b, k, order, run); err != nil {
+		return nil, errors.Join(err, b.abandon(tracesOf(k, shim.State{})))
 	}
-	return nil, errors.Join(err, b.abandon(tracesOf(k, shim.State{})))
+	return &Ready{p: p, b: b, kept: k}, nil
 }
 
-// commission turns a shim without an order into the run.
-func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.Order, run Run) (shim.State, error) {
+// commission gives a shim its place and its order.
+func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.Order, run Run) error {
 	if b.group != nil {
 		if err := p.tree.Limit(*b.group, run.Limits); err != nil {
-			return shim.State{}, err
+			return err
 		}
 		if run.GPUMinors != nil && p.open == nil {
 			if err := devices.Only(b.group.Dir, *run.GPUMinors); err != nil {
-				return shim.State{}, err
+				return err
 			}
 		}
 	}
 	if err := os.Rename(b.dir, order.Folder); err != nil {
-		return shim.State{}, fmt.Errorf("make the folder of run %s: %w", run.ID, err)
+		return fmt.Errorf("make the folder of run %s: %w", run.ID, err)
 	}
 	b.dir = order.Folder
 	if err := p.give(b.dir, order.Account); err != nil {
-		return shim.State{}, err
+		return err
 	}
-	if err := errors.Join(writeFile(b.dir, keptFile, marshal(k)), writeFile(b.dir, noteFile, run.Note)); err != nil {
-		return shim.State{}, fmt.Errorf("write the run's folder: %w", err)
+	// The file is there, empty, as long as the folder; whoever reads half of it takes it for none.
+	if err := os.WriteFile(filepath.Join(b.dir, keptFile), marshal(k), 0o600); err != nil {
+		return fmt.Errorf("write the run's folder: %w", err)
 	}
-	report, err := b.converse(ctx, order, run.ExtraFiles)
-	switch {
-	case err != nil:
-		return shim.State{}, fmt.Errorf("the shim did not come up: %w", err)
-	case report.State != nil:
-		return *report.State, nil
-	case report.Code == 0:
-		return shim.State{}, fmt.Errorf("the shim could not start the command: %s", report.Reason)
+	if err := b.give(ctx, order, run.ExtraFiles); err != nil {
+		return fmt.Errorf("the shim did not come up: %w", err)
 	}
-	return shim.State{}, &StartError{Code: report.Code, Reason: report.Reason}
+	return nil
 }
 
 // orderOf checks a run and puts it into the shim's words.
@@ -204,7 +224,7 @@ func orderOf(run Run) (shim.Order, error) {
 	o := shim.Order{
 		ID: run.ID, Mark: newMark(run.ID), Command: run.Command, Env: run.Env, Dir: run.Dir,
 		StopSignal: int(stop), Grace: run.Grace, SessionGrace: run.SessionGrace, TimeLimit: run.TimeLimit,
-		Deadline: bootDeadline(run.Deadline), LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets, Account: run.Account, After: run.After,
+		LogCap: run.LogCap, First: run.FirstStep, Secrets: run.Secrets, Account: run.Account, After: run.After,
 	}
 	if o.Steps, err = stepsOf(run); err != nil {
 		return shim.Order{}, err
@@ -275,14 +295,6 @@ func marshal(v any) []byte {
 		panic(err) // our own plain structs
 	}
 	return b
-}
-
-// writeFile makes a file that is not there yet. Whoever reads half of it takes it for none.
-func writeFile(dir, name string, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	return os.WriteFile(filepath.Join(dir, name), b, 0o600)
 }
 
 // replaceFile replaces a file as a whole.

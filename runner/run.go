@@ -13,6 +13,7 @@ import (
 // process or a container, is the implementation's business.
 type Runner interface {
 	Start(ctx context.Context, run Run) (*Handle, error)
+	Prepare(ctx context.Context, run Run) (*Ready, error)
 	Adopt(ctx context.Context) ([]*Handle, []Lost, error)
 	Isolation() Isolation
 	Close() error

@@ -24,11 +24,10 @@ type spares struct {
 	makers sync.WaitGroup
 }
 
-// take returns a spare shim, or nil, and has the next one made.
+// take returns a spare shim, or nil. Whoever has taken one calls refill when the run is under way.
 func (s *spares) take() *blank {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.fill()
 	for len(s.ready) > 0 {
 		last := len(s.ready) - 1
 		b := s.ready[last]

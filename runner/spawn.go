@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/berthq/berth/runner/cgroup"
 	"github.com/berthq/berth/runner/shim"
@@ -39,6 +40,13 @@ func (s *spares) newBlank(arg string) (_ *blank, err error) {
 		return nil, err
 	}
 	if err := os.Mkdir(filepath.Join(b.dir, shim.JobDir), 0o755); err != nil {
+		return nil, err
+	}
+	// Now, since making files and folders takes longer than filling or renaming them.
+	if err := os.WriteFile(filepath.Join(b.dir, keptFile), nil, 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, madeDir), 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := lockFolder(b.dir)
@@ -97,24 +105,33 @@ func (b *blank) connect() (theirs *os.File, err error) {
 	return theirs, nil
 }
 
-// converse gives the order, with the files to hold, and reads the report.
-func (b *blank) converse(ctx context.Context, order shim.Order, files []*os.File) (shim.Report, error) {
+// give gives the order, with the files to hold.
+func (b *blank) give(ctx context.Context, order shim.Order, files []*os.File) error {
+	stop := context.AfterFunc(ctx, func() { b.conn.Close() })
+	defer stop()
+	if err := b.send(append(marshal(order), '\n'), files); err != nil {
+		return orElse(ctx, err)
+	}
+	return nil
+}
+
+// begin gives the word to start and reads the report.
+func (b *blank) begin(ctx context.Context, deadline time.Duration) (shim.Report, error) {
 	stop := context.AfterFunc(ctx, func() { b.conn.Close() })
 	defer stop()
 	var report shim.Report
-	if err := b.send(marshal(order), files); err != nil {
-		return report, orElse(ctx, err)
+	_, sendErr := fmt.Fprintf(b.conn, "%s %d\n", shim.Go, deadline)
+	err := json.NewDecoder(b.conn).Decode(&report) // a shim that could make nothing of its order has reported already
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it ended without a report")
 	}
-	if err := json.NewDecoder(b.conn).Decode(&report); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it ended without a report")
-		}
-		return report, orElse(ctx, err)
+	if err != nil {
+		return report, orElse(ctx, errors.Join(sendErr, err))
 	}
 	return report, nil
 }
 
-// send writes the order, the files' descriptors with its first bytes, and ends the shim's reading.
+// send writes the order, the files' descriptors with its first bytes.
 func (b *blank) send(order []byte, files []*os.File) error {
 	var fds []int
 	for _, f := range files {
@@ -136,10 +153,13 @@ func (b *blank) send(order []byte, files []*os.File) error {
 	if err != nil {
 		return fmt.Errorf("send the order: %w", err)
 	}
+	if sent == len(order) {
+		return nil
+	}
 	if _, err := b.conn.Write(order[sent:]); err != nil {
 		return fmt.Errorf("send the order: %w", err)
 	}
-	return conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // a shim that is gone shows when its report is read
+	return nil
 }
 
 // alive reports whether the shim still holds its end: one that waited for long may have been killed.

@@ -45,30 +45,33 @@ func (a *attempt) startedAt() time.Time { return a.handle.StartedAt() }
 
 // attempt runs a delivered job that has its place: rows 8 to 13 of docs/life-of-a-job.md.
 func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
-	log := w.log.With("job", d.Ref().String(), "attempt", d.Attempts()+1)
-	claim, err := d.Claim(w.background, alloc.UUIDs())
+	var ready *preparation
+	claim, err := d.ClaimWhile(w.background, alloc.UUIDs(), func(c *queue.Claim) { ready = w.prepare(w.attemptOf(c, alloc)) })
 	if err != nil {
-		log.Debug("not_claimed", "err", err) // the queue has dealt with the delivery
+		w.log.Debug("not_claimed", "job", d.Ref().String(), "err", err) // the queue has dealt with the delivery
+		ready.drop()
 		w.giveBack(alloc)
 		return
 	}
-	a := &attempt{
-		id: claim.RunID(), project: claim.Job.Project, claim: claim, alloc: alloc,
-		log: log, faults: make(chan telemetry.Fault, 8),
+	if ready.a.claim != claim { // the job is not what it was when it was delivered
+		ready.drop()
+		ready = w.prepare(w.attemptOf(claim, alloc))
 	}
+	a := ready.a
 	if why := nobodyWaits(a.spec()); why != "" {
+		ready.drop()
 		w.settled(a, claim.Finish(w.background, job.Result{Outcome: job.OutcomeCancelled, Reason: why}), job.OutcomeCancelled, why)
 		w.giveBack(alloc)
 		return
 	}
-	a.handle, err = w.start(a)
+	a.handle, err = w.start(ready)
 	if err != nil {
-		log.Warn("not_started", "err", err)
+		a.log.Warn("not_started", "err", err)
 		w.conclude(a, w.unstarted(err))
 		w.giveBack(alloc)
 		return
 	}
-	log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
+	a.log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
 	if a.spec().IsLease() {
 		w.give(a)
 	}
@@ -102,41 +105,34 @@ func (w *Worker) see(a *attempt) {
 	log.finish()
 	w.vacate(a, exit)
 	w.conclude(a, endOf(exit))
-	w.release(a.alloc)
+	w.giveBack(a.alloc)
 	if err := a.handle.Release(); err != nil {
 		a.log.Warn("run_folder_kept", "err", err)
 	}
 }
 
-// start builds the run and starts it under its shim.
-func (w *Worker) start(a *attempt) (*runner.Handle, error) {
-	run, err := w.runFor(a)
-	if err != nil {
-		return nil, err
+// attemptOf is the attempt that a claim stands for.
+func (w *Worker) attemptOf(claim *queue.Claim, alloc *gpuslots.Allocation) *attempt {
+	return &attempt{
+		id: claim.RunID(), project: claim.Job.Project, claim: claim, alloc: alloc,
+		log:    w.log.With("job", claim.Ref().String(), "attempt", claim.Attempt()),
+		faults: make(chan telemetry.Fault, 8),
 	}
-	return w.runner.Start(w.background, run)
 }
 
-// runFor is the run of a claimed job on its devices.
+// runFor is the run of a job on its devices. It looks, and changes nothing: the job may not be ours yet.
 func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	if a.spec().IsLease() {
 		return w.leaseRun(a), nil
 	}
 	j, ref := a.claim.Job, a.claim.Ref()
-	checkpoint, err := w.store.CheckpointDir(ref.String())
-	if err != nil {
-		return runner.Run{}, err
-	}
 	account, err := w.account(a)
 	if err != nil {
 		return runner.Run{}, err
 	}
-	if err := giveCheckpoint(checkpoint, account); err != nil {
-		return runner.Run{}, err
-	}
 	ids := runner.IDs{
 		JobID: ref.String(), Attempt: a.claim.Attempt(), ArrayIndex: ref.IndexPtr(), Params: paramsOf(j, ref),
-		StateDir: w.runner.StateDir(a.id), CheckpointDir: checkpoint, Base: accountEnviron(w.cfg.Environ, account),
+		StateDir: w.runner.StateDir(a.id), CheckpointDir: w.store.CheckpointDir(ref.String()), Base: accountEnviron(w.cfg.Environ, account),
 	}
 	words, rec := runner.WordsOf(a.devices(), ids), a.claim.Record()
 	command, err := runner.Expand(j.Spec.Command, words)
@@ -155,8 +151,7 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
 		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(), Account: account,
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
-		TimeLimit: a.claim.TakeTimeLimit(w.background), Checkpoint: checkpointOf(j.Spec),
-		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap,
+		TimeLimit: a.claim.TakeTimeLimit(w.background), Checkpoint: checkpointOf(j.Spec), LogCap: w.cfg.LogCap,
 		Limits:    runner.Limits{MemoryMB: rec.Requirements.MemoryMB, CPUs: rec.Requirements.CPUs, PIDs: w.maxProcesses()},
 		GPUMinors: w.minors(a), Note: a.note().encode(),
 	}
@@ -360,8 +355,8 @@ func (w *Worker) dropCheckpoint(a *attempt) {
 	}
 }
 
-// giveBack releases a place on which nothing ran and reads its GPUs at once: the pool gives them again only after a
-// reading, and an idle machine takes one every few seconds.
+// giveBack releases a place and reads its GPUs at once: the pool gives them again only after a reading, which the next job
+// then need not wait for.
 func (w *Worker) giveBack(alloc *gpuslots.Allocation) {
 	w.release(alloc)
 	if len(alloc.Devices) == 0 {

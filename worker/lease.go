@@ -62,7 +62,7 @@ func (w *Worker) leaseRun(a *attempt) runner.Run {
 	return runner.Run{
 		ID: a.id, Command: hold.Command(until), Env: []string{}, Dir: "/", ExtraFiles: a.alloc.LockFiles,
 		Grace: w.cfg.Grace, SessionGrace: w.sessionGrace(), TimeLimit: a.spec().LeaseTerm(),
-		Deadline: w.session().Deadline(), LogCap: w.cfg.LogCap, Note: a.note().encode(),
+		LogCap: w.cfg.LogCap, Note: a.note().encode(),
 	}
 }
 

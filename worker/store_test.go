@@ -27,26 +27,19 @@ func TestStoreIsTakenOnce(t *testing.T) {
 	again.Close()
 }
 
-func TestCheckpointOutlivesTheAttempt(t *testing.T) {
+func TestCheckpointIsDropped(t *testing.T) {
 	t.Parallel()
 	s, err := OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	dir, err := s.CheckpointDir("12.3")
-	if err != nil {
+	dir := s.CheckpointDir("12.3")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "epoch-7"), nil, 0o600); err != nil {
 		t.Fatal(err)
-	}
-	again, err := s.CheckpointDir("12.3")
-	if err != nil || again != dir {
-		t.Fatalf("CheckpointDir again = %q, %v", again, err)
-	}
-	if _, err := os.Stat(filepath.Join(again, "epoch-7")); err != nil {
-		t.Errorf("the second attempt does not see what the first left: %v", err)
 	}
 	if err := s.DropCheckpoint("12.3"); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ type node struct {
 	log        string
 }
 
-// NewCluster starts a cluster of n brokers that can keep streams in n copies. It ends with the test.
+// NewCluster starts a cluster of n brokers that can keep streams in n copies; one broker is just that. It ends with the
+// test.
 func NewCluster(tb testing.TB, n int) *Cluster {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -69,17 +70,21 @@ func NewCluster(tb testing.TB, n int) *Cluster {
 // config is that of deploy/nats for as far as a test needs it; what is written is not forced to the disk each time, as no
 // test cuts the power.
 func (n *node) config(store string, route int, routes []string) string {
-	return fmt.Sprintf(`server_name: %s
+	alone := fmt.Sprintf(`server_name: %s
 listen: 127.0.0.1:%d
 ping_interval: "10s"
 ping_max: 2
 jetstream { store_dir: %q }
-cluster {
+`, n.name, n.port, store)
+	if len(routes) == 1 {
+		return alone
+	}
+	return alone + fmt.Sprintf(`cluster {
   name: berth
   listen: 127.0.0.1:%d
   routes: [%s]
 }
-`, n.name, n.port, store, route, strings.Join(routes, ", "))
+`, route, strings.Join(routes, ", "))
 }
 
 // freePorts finds ports below those that the kernel hands out to outgoing connections: a broker that is started again

@@ -13,6 +13,9 @@ const (
 	ArgProbe = "probe" // it ends at once: a cgroup is tried with it
 )
 
+// Go is the word to start, the second line the shim is told, with the session's deadline as a number: "go 123456789".
+const Go = "go"
+
 // Title is room for what ps shows of a shim once it has its order.
 var Title = strings.Repeat(" ", 250)
 
@@ -46,7 +49,7 @@ func ProgressFile(dir string) string { return dir + "/" + JobDir + "/progress" }
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }
 
-// Order is what the shim is told on its standard input, a socket; the lock files come with it. The shim was started in
+// Order is what the shim is told first on its standard input, a socket; the lock files come with it. The shim was started in
 // the run's folder, which got its place and name before the order came. Times are on the boot clock ([proc.Boottime]).
 type Order struct {
 	ID      string   `json:"id"`
@@ -68,7 +71,7 @@ type Order struct {
 	Grace            time.Duration `json:"grace"`
 	SessionGrace     time.Duration `json:"session_grace"`
 	TimeLimit        time.Duration `json:"time_limit,omitempty"`
-	Deadline         time.Duration `json:"deadline,omitempty"` // of the worker's session
+	Deadline         time.Duration `json:"-"` // of the worker's session; it comes with the word to start
 	CheckpointSignal int           `json:"checkpoint_signal,omitempty"`
 	CheckpointBefore time.Duration `json:"checkpoint_before,omitempty"`
 	LogCap           int64         `json:"log_cap,omitempty"`

@@ -84,8 +84,8 @@ func (s *supervisor) retire() error {
 	return os.RemoveAll(dir)
 }
 
-// start starts the command, or the first step.
-func (s *supervisor) start() error {
+// ready makes what the order alone decides.
+func (s *supervisor) ready() error {
 	s.log.SetCap(s.order.LogCap)
 	s.pipe = newPipeline(s.order)
 	for i := range s.pipes {
@@ -94,12 +94,17 @@ func (s *supervisor) start() error {
 			return err
 		}
 	}
-	// A worker that was frozen on its way here gives an order that has no right behind it any more.
+	s.order.Account.own(s.writers)
+	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid())}
+	return nil
+}
+
+// start starts the command, or the first step.
+func (s *supervisor) start() error {
+	// A worker that was frozen on its way here gives a word that has no right behind it any more.
 	if late := s.order.Deadline; late > 0 && proc.Boottime() >= late {
 		return refusal{0, "the worker's session was over before the run could begin"}
 	}
-	s.order.Account.own(s.writers)
-	s.state = State{BootID: proc.BootID(), Shim: process(os.Getpid())}
 	if err := s.begin(); err != nil {
 		return err
 	}
