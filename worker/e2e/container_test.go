@@ -23,7 +23,7 @@ func TestJobsInContainers(t *testing.T) {
 	h, f := newHouse(t), newFake(t, 2)
 	engine := enginetest.Start(t, f.uuids...)
 	engine.Image("local/job:1", `ENTRYPOINT ["/job"]`, "ENV NVIDIA_VISIBLE_DEVICES=all")
-	d := h.work("titan", f, "--container-socket", engine.Socket, "--runner", "container")
+	d := h.work("titan", f, "--container-socket", engine.Socket, "--runner", "container", "--secrets", h.giveSecret())
 	m := h.sees("titan", "its engine", func(m queue.Machine) bool { return m.Containers != "" })
 	if !strings.Contains(m.Containers, engine.Version) || strings.Contains(m.Containers, "CDI") != engine.CDI {
 		t.Errorf("announced as %q", m.Containers)
@@ -34,6 +34,7 @@ func TestJobsInContainers(t *testing.T) {
 	b.outOfMemory()
 	b.noSuchImage()
 	b.isCancelled()
+	b.keepsSecrets()
 	b.isAdopted(d, func() { h.work("titan", f, "--container-socket", engine.Socket) })
 	if left := engine.Containers(); len(left) != 0 {
 		t.Errorf("containers are left: %v", left)
