@@ -34,7 +34,9 @@ func runArray(t *testing.T, count, workers int) {
 	b.ctx = ctx
 	array := newJob("array")
 	array.Tasks = &job.Tasks{Indexes: fmt.Sprint("1-", count), Count: count}
+	begin := time.Now()
 	ref := b.submit(array)
+	accepted := time.Since(begin)
 	if state, err := b.q.streamState(b.ctx, StreamJobs, ""); err != nil || state.Msgs != 1 {
 		t.Fatalf("%d messages for one array (%v)", state.Msgs, err)
 	}
@@ -60,6 +62,8 @@ func runArray(t *testing.T, count, workers int) {
 		t.Fatal(err)
 	}
 	watch()
+	t.Logf("%d tasks: accepted in %s, through in %s; at most %d messages on lanes at once (the window is %d, %d workers)",
+		count, accepted.Round(time.Millisecond), time.Since(begin).Round(time.Second), most.Load(), b.q.opts.Window, workers)
 	if r.State != job.Succeeded {
 		t.Errorf("the group ended %s: %s", r.State, r.Reason)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berthq/berth/job"
 )
@@ -170,6 +171,9 @@ func TestGroupThrottledInGPUs(t *testing.T) {
 					return err
 				}
 				add(d.Requirements.GPUs)
+				if err := sleep(ctx, 30*time.Millisecond); err != nil { // the run
+					return err
+				}
 				add(-d.Requirements.GPUs)
 				if err := c.Finish(b.ctx, succeeded); err != nil {
 					return err
@@ -182,7 +186,74 @@ func TestGroupThrottledInGPUs(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if most > 5 {
+	if most > 5 || most < 3 {
 		t.Errorf("%d GPUs were held at once, 5 are allowed", most)
 	}
+}
+
+// A group that expires, and whose record is not kept any more, leaves the tasks that run alone: they end by themselves,
+// each with its own result. What waited ends with the group.
+func TestExpiryOfAGroupLeavesRunningTasksAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	stop := b.background(b.q.RunClerk)
+	array := newJob("array")
+	array.Tasks = &job.Tasks{Indexes: "1-6", Count: 6, MaxConcurrent: 3}
+	deadline := time.Now().Add(4 * time.Second)
+	array.Spec.Deadline = &deadline
+	ref, m := b.submit(array), b.machine("m1")
+	running := []*Claim{m.claim(), m.claim()}
+	lost := make(chan error, len(running))
+	for _, c := range running {
+		b.background(func(ctx context.Context) error { lost <- c.Hold(ctx); return nil })
+	}
+	r := b.wait(ref)
+	if r.State != job.Expired || r.Reason != "deadline" {
+		t.Fatalf("the group: %s %q", r.State, r.Reason)
+	}
+	b.background(m.workOff)
+	if r := b.wait(TaskRef(ref.Number, 3)); r.State != job.Expired || r.Attempt != 0 {
+		t.Errorf("a task that waited: %s", r.State)
+	}
+	if v, err := b.q.Show(b.ctx, TaskRef(ref.Number, 6)); err != nil || v.State != job.Expired {
+		t.Errorf("a task that never had its turn: %s, %v", v.State, err)
+	}
+
+	kv, err := b.q.js.KeyValue(b.ctx, BucketRecords)
+	if err == nil {
+		err = kv.Purge(b.ctx, ref.String()) // as its time to live does, after 90 days
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	b.background(b.open().RunClerk)
+	for range 2 {
+		if _, err := b.q.newJanitor(b.ctx).round(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range running {
+		c.hint()
+		select {
+		case e := <-c.Control():
+			t.Errorf("task %d, which runs, was told %+v", i+1, e)
+		case err := <-lost:
+			t.Errorf("a task that runs was lost: %v", err)
+		default:
+		}
+		if rec := b.record(c.Ref()); rec.State != job.Running || rec.Cancel != nil {
+			t.Errorf("task %d: %s, %+v", i+1, rec.State, rec.Cancel)
+		}
+		if err := c.Finish(b.ctx, succeeded); err != nil {
+			t.Errorf("task %d: %v", i+1, err)
+		}
+		if r := b.wait(c.Ref()); r.State != job.Succeeded || r.Attempt != 1 {
+			t.Errorf("task %d ended %s", i+1, r.State)
+		}
+	}
+	if n := len(b.resultsOf(ref)); n != 1 {
+		t.Errorf("%d results of the group", n)
+	}
+	eventually(t, "the lanes are empty", func() bool { return b.onLanes() == 0 })
 }

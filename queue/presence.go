@@ -54,6 +54,8 @@ type Machine struct {
 	// Progress is how far the runs say they are, by number[.index]; those that say nothing are absent.
 	Progress map[string]job.Progress `json:"progress,omitempty"`
 	Projects map[string]int          `json:"projects,omitempty"` // GPUs each project holds here
+	// Hours are the GPU hours that the runs of now have had, by project.
+	Hours map[string]float64 `json:"gpu_hours,omitempty"`
 	// Frameworks are the Python frameworks found, each with the GPUs it sees; nil for one not asked yet. The map is nil
 	// until there are answers, and empty where there is no framework.
 	Frameworks map[string][]string `json:"frameworks"`

@@ -163,18 +163,29 @@ func (q *Queue) MayQueue(ctx context.Context, project string, more, gpus int) er
 	if err != nil {
 		return err
 	}
-	if p.MaxGPUs != nil && gpus > *p.MaxGPUs {
-		return fmt.Errorf("%w: it needs %d GPUs and the runs of project %s may hold %d together", ErrQuota, gpus, project, *p.MaxGPUs)
-	}
-	if p.MaxQueued == nil {
-		return nil
+	p.Name = project
+	if err := p.mayHold(gpus); err != nil || p.MaxQueued == nil {
+		return err
 	}
 	waiting, err := q.waitingOf(ctx, project, *p.MaxQueued-more)
 	if err != nil {
 		return err
 	}
-	if waiting+more > *p.MaxQueued {
-		return fmt.Errorf("%w: project %s has %d jobs and tasks waiting, %d more are over its limit of %d", ErrQuota, project, waiting, more, *p.MaxQueued)
+	return p.mayQueue(waiting, more)
+}
+
+// mayHold refuses a job that alone is wider than all of the project's runs may be together.
+func (p Project) mayHold(gpus int) error {
+	if p.MaxGPUs != nil && gpus > *p.MaxGPUs {
+		return fmt.Errorf("%w: it needs %d GPUs and the runs of project %s may hold %d together", ErrQuota, gpus, p.Name, *p.MaxGPUs)
+	}
+	return nil
+}
+
+// mayQueue refuses so many more jobs and tasks beside those that wait.
+func (p Project) mayQueue(waiting, more int) error {
+	if p.MaxQueued != nil && waiting+more > *p.MaxQueued {
+		return fmt.Errorf("%w: project %s has %d jobs and tasks waiting, %d more are over its limit of %d", ErrQuota, p.Name, waiting, more, *p.MaxQueued)
 	}
 	return nil
 }

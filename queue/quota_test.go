@@ -238,3 +238,31 @@ func TestMayQueue(t *testing.T) {
 		t.Errorf("wider than the project may be: %v", err)
 	}
 }
+
+// What a project may submit, by its settings alone.
+func TestQuotaRules(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		p                   Project
+		waiting, more, gpus int
+		hold, queue         bool // it may
+	}{
+		"no limits":                   {Project{}, 1 << 20, 1 << 20, 1 << 10, true, true},
+		"as wide as allowed":          {Project{MaxGPUs: number(4)}, 0, 1, 4, true, true},
+		"wider":                       {Project{MaxGPUs: number(4)}, 0, 1, 5, false, true},
+		"none allowed, none needed":   {Project{MaxGPUs: number(0)}, 0, 1, 0, true, true},
+		"none allowed, one needed":    {Project{MaxGPUs: number(0)}, 0, 1, 1, false, true},
+		"the last that may wait":      {Project{MaxQueued: number(10)}, 9, 1, 1, true, true},
+		"one too many":                {Project{MaxQueued: number(10)}, 9, 2, 1, true, false},
+		"an array over the limit":     {Project{MaxQueued: number(10)}, 0, 11, 1, true, false},
+		"none may wait":               {Project{MaxQueued: number(0)}, 0, 1, 1, true, false},
+		"lowered below what is there": {Project{MaxQueued: number(2)}, 5, 1, 1, true, false},
+	} {
+		if err := c.p.mayHold(c.gpus); (err == nil) != c.hold || err != nil && !errors.Is(err, ErrQuota) {
+			t.Errorf("%s: hold: %v", name, err)
+		}
+		if err := c.p.mayQueue(c.waiting, c.more); (err == nil) != c.queue || err != nil && !errors.Is(err, ErrQuota) {
+			t.Errorf("%s: queue: %v", name, err)
+		}
+	}
+}

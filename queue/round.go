@@ -226,7 +226,7 @@ func (q *Queue) carryOut(ctx context.Context, j *job.Job, m roundMessage) error 
 	var before job.State
 	rec, err := q.records.change(ctx, ref, func(rec *job.Record) (*job.Record, error) {
 		if rec == nil || !rec.State.Final() || max(rec.Round, 1) != m.Round-1 {
-			before = job.Dead // for all that is known
+			before = job.Dead       // for all that is known
 			return nil, errNoChange // it has begun
 		}
 		before = rec.State

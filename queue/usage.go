@@ -32,6 +32,12 @@ func (q *Queue) AddUsage(ctx context.Context, project string, at time.Time, gpuS
 	return nil
 }
 
+// decayed is what GPU hours of some age still count: half after each half-life. A clock that runs ahead of ours makes
+// nothing count more than it was.
+func decayed(hours float64, age, halfLife time.Duration) float64 {
+	return hours * math.Exp2(-max(0, age).Hours()/halfLife.Hours())
+}
+
 // Usage is what each project has used, in GPU hours that count half after each half-life. The counters' own retention
 // (30 days) bounds how far it looks back.
 func (q *Queue) Usage(ctx context.Context, halfLife time.Duration, now time.Time) (map[string]float64, error) {
@@ -52,8 +58,7 @@ func (q *Queue) Usage(ctx context.Context, halfLife time.Duration, now time.Time
 		if err != nil {
 			return
 		}
-		age := max(0, now.Sub(time.Unix(h*3600, 0)))
-		used[project] += seconds / 3600 * math.Exp2(-age.Hours()/halfLife.Hours())
+		used[project] += decayed(seconds/3600, now.Sub(time.Unix(h*3600, 0)), halfLife)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)

@@ -40,3 +40,21 @@ func TestUsageDecaysByHalfLives(t *testing.T) {
 		}
 	}
 }
+
+func TestDecayed(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		hours         float64
+		age, halfLife time.Duration
+		want          float64
+	}{
+		{8, 0, 7 * day, 8}, {8, 7 * day, 7 * day, 4}, {8, 14 * day, 7 * day, 2}, {8, 28 * day, 7 * day, 0.5},
+		{8, 3 * day, 3 * day, 4}, {0, day, day, 0}, {2, day, 2 * day, math.Sqrt2},
+		{8, -time.Hour, 7 * day, 8}, // counted by a clock that runs ahead
+	} {
+		if got := decayed(c.hours, c.age, c.halfLife); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v hours, %s old, half-life %s: %v, want %v", c.hours, c.age, c.halfLife, got, c.want)
+		}
+	}
+}

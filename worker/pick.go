@@ -11,7 +11,7 @@ import (
 // 0 the best, 9 the worst.
 type Room func(job.Requirements) (priority int, ok bool)
 
-// Shares is what each project has had: GPU hours, older ones counting less, and an hour for every GPU it holds now.
+// Shares is what each project has had, in GPU hours, as [SharesOf] counts them.
 type Shares map[string]float64
 
 // Pick lists the lanes to ask for a job, in order: higher bands first; within a band the project that has had least,

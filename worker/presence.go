@@ -56,10 +56,11 @@ func (w *Worker) machine() queue.Machine {
 	now := w.cfg.Now()
 	status := w.pool.Status(now)
 	snap, _ := w.sampler.Latest()
+	holds := w.holds()
 	m := queue.Machine{
 		Name: w.cfg.Machine, Instance: w.instance, Session: w.session().ID(), Version: w.cfg.Version, At: now.UTC(),
 		Boot: proc.BootID(), PIDSpace: proc.PIDSpace(), Source: w.source.Name(), Isolation: w.runner.Isolation().Level, CPUs: status.CPUs, MemoryMB: status.MemoryMB, Labels: w.cfg.Slots.Labels,
-		Draining: w.draining.Load(), RunsAs: RunsAs(w.cfg.Users), Projects: w.gpusByProject(), Refusals: map[string]string{}, Never: map[string]string{}, Reasons: map[string]string{}, Progress: map[string]job.Progress{},
+		Draining: w.draining.Load(), RunsAs: RunsAs(w.cfg.Users), Projects: holds.GPUs, Hours: holds.Hours, Refusals: map[string]string{}, Never: map[string]string{}, Reasons: map[string]string{}, Progress: map[string]job.Progress{},
 	}
 	on := map[string][]string{}
 	w.runs.each(func(a *attempt) {

@@ -16,11 +16,33 @@ const (
 	halfLife = 7 * 24 * time.Hour
 )
 
+// Held is what the runs of one machine hold for each project.
+type Held struct {
+	GPUs  map[string]int     // now
+	Hours map[string]float64 // GPU hours those runs have had so far; they are counted for good when the runs end
+}
+
+// SharesOf is what each project has had: what is counted of ended runs, older ones less, what the runs of now have had,
+// and an hour ahead for every GPU they hold, so that many that start at once do not all look like nothing.
+func SharesOf(used map[string]float64, machines ...Held) Shares {
+	s := Shares{}
+	maps.Copy(s, used)
+	for _, m := range machines {
+		for project, n := range m.GPUs {
+			s[project] += float64(n)
+		}
+		for project, hours := range m.Hours {
+			s[project] += hours
+		}
+	}
+	return s
+}
+
 // shareBooks is what this worker knows of the projects' use of the fleet.
 type shareBooks struct {
 	mu   sync.Mutex
-	used map[string]float64        // decayed GPU hours, from the counters
-	held map[string]map[string]int // GPUs by machine and project, from presence
+	used map[string]float64 // decayed GPU hours, from the counters
+	held map[string]Held    // by machine, from presence
 }
 
 // follow keeps the books fresh until ctx ends.
@@ -53,13 +75,13 @@ func (b *shareBooks) followMachines(ctx context.Context, w *Worker) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if b.held == nil {
-				b.held = map[string]map[string]int{}
+				b.held = map[string]Held{}
 			}
-			b.held[m.Name] = m.Projects
+			b.held[m.Name] = Held{m.Projects, m.Hours}
 		}, func(key string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			maps.DeleteFunc(b.held, func(name string, _ map[string]int) bool { return queue.MachineKey(name) == key })
+			maps.DeleteFunc(b.held, func(name string, _ Held) bool { return queue.MachineKey(name) == key })
 		})
 		if err != nil && ctx.Err() == nil {
 			w.log.Debug("machines_not_watched", "err", err)
@@ -72,31 +94,37 @@ func (b *shareBooks) followMachines(ctx context.Context, w *Worker) {
 func (b *shareBooks) now(w *Worker) Shares {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Shares{}
-	maps.Copy(s, b.used)
-	for machine, projects := range b.held {
-		if machine == w.cfg.Machine {
-			continue
-		}
-		for p, n := range projects {
-			s[p] += float64(n)
+	machines := []Held{w.holds()}
+	for machine, held := range b.held {
+		if machine != w.cfg.Machine {
+			machines = append(machines, held)
 		}
 	}
-	for p, n := range w.gpusByProject() {
-		s[p] += float64(n)
-	}
-	return s
+	return SharesOf(b.used, machines...)
 }
 
-// gpusByProject counts the GPUs each project holds on this machine.
-func (w *Worker) gpusByProject() map[string]int {
-	held := map[string]int{}
+// add counts a run that has just ended here, which the counters will say at the next look.
+func (b *shareBooks) add(project string, hours float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := maps.Clone(b.used) // whoever has it reads on
+	if used == nil {
+		used = map[string]float64{}
+	}
+	used[project] += hours
+	b.used = used
+}
+
+// holds is what this machine's runs hold for each project.
+func (w *Worker) holds() Held {
+	h, now := Held{GPUs: map[string]int{}, Hours: map[string]float64{}}, w.cfg.Now()
 	w.runs.each(func(a *attempt) {
 		if n := len(a.devices()); n > 0 {
-			held[a.project] += n
+			h.GPUs[a.project] += n
+			h.Hours[a.project] += float64(n) * max(0, now.Sub(a.startedAt()).Hours())
 		}
 	})
-	return held
+	return h
 }
 
 // countUsage adds what an attempt has used to its project's counter. It can be lost with a crash just now: the order
@@ -106,6 +134,7 @@ func (w *Worker) countUsage(a *attempt, seconds float64) {
 	if gpus == 0 {
 		return
 	}
+	w.shares.add(a.project, gpus*seconds/3600)
 	ctx, cancel := context.WithTimeout(w.background, 3*time.Second)
 	defer cancel()
 	if err := w.cfg.Queue.AddUsage(ctx, a.project, w.cfg.Now(), gpus*seconds, a.id); err != nil {

@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/queue"
+)
+
+func TestSharesOf(t *testing.T) {
+	t.Parallel()
+	type hours = map[string]float64
+	type gpus = map[string]int
+	for name, c := range map[string]struct {
+		used     hours
+		machines []Held
+		want     Shares
+	}{
+		"nobody has had anything":       {nil, nil, Shares{}},
+		"what has ended":                {hours{"a": 3.5}, nil, Shares{"a": 3.5}},
+		"an hour ahead for each GPU":    {nil, []Held{{GPUs: gpus{"a": 8}}}, Shares{"a": 8}},
+		"what runs has had its hours":   {hours{"a": 1}, []Held{{GPUs: gpus{"a": 2}, Hours: hours{"a": 30}}}, Shares{"a": 33}},
+		"on all machines":               {hours{"b": 1}, []Held{{GPUs: gpus{"a": 1}}, {GPUs: gpus{"a": 2, "b": 1}}}, Shares{"a": 3, "b": 2}},
+		"a machine without runs":        {hours{"a": 1}, []Held{{}}, Shares{"a": 1}},
+		"a worker that counts no hours": {nil, []Held{{GPUs: gpus{"a": 4}, Hours: nil}}, Shares{"a": 4}},
+	} {
+		before := cmp.Diff(hours(nil), c.used)
+		if d := cmp.Diff(c.want, SharesOf(c.used, c.machines...)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+		if after := cmp.Diff(hours(nil), c.used); after != before {
+			t.Errorf("%s: what was counted has changed: %s", name, after)
+		}
+	}
+}
+
+// Who has had less goes first: a project that comes later with small jobs does not wait for all of a project that has
+// filled the queue, and does so at once, before the counters are read again.
+func TestFairShareBetweenProjects(t *testing.T) {
+	h := newHouse(t, "1x24Gi")
+	w := h.work("alpha")
+	gate := filepath.Join(t.TempDir(), "go")
+	send := func(project string, script ...string) queue.Ref {
+		r, err := h.queue.Submit(t.Context(), job.Job{
+			Project: project, User: "ann", Requirements: job.Requirements{GPUs: 1}, Spec: h.spec(script...),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return queue.JobRef(r.Number)
+	}
+	first := send("early", "wait="+gate, "sleep=2s")
+	h.running(first)
+	var early, late []queue.Ref
+	for range 3 {
+		early = append(early, send("early", "sleep=50ms"))
+	}
+	for range 3 {
+		late = append(late, send("late", "sleep=50ms"))
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; pause(t.Context(), 10*time.Millisecond) {
+		held, err := h.queue.LaneCounts(t.Context())
+		n := 0
+		for _, waiting := range held {
+			n += waiting
+		}
+		if err == nil && n == 7 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d jobs on lanes, %v", n, err)
+		}
+	}
+	if got := w.shares.now(w.Worker); got["early"] <= got["late"] {
+		t.Errorf("what runs does not count: %v", got)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var lastLate time.Time
+	for _, ref := range late {
+		if r := one[job.Result](h, queue.StreamResults, "berth.results.late."+ref.String()); r.StartedAt.After(lastLate) {
+			lastLate = *r.StartedAt
+		}
+	}
+	for _, ref := range early {
+		r := one[job.Result](h, queue.StreamResults, "berth.results.early."+ref.String())
+		if r.State != job.Succeeded || r.StartedAt.Before(lastLate) {
+			t.Errorf("job %s of the project that has had more started %s before the last of the other", ref, lastLate.Sub(*r.StartedAt))
+		}
+	}
+}
