@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 	"time"
 
 	"github.com/berthq/berth/gpuslots"
@@ -207,6 +209,27 @@ func crash(a *gpuslots.Allocation) {
 	}
 }
 
+// crashAlone is a crash that took the shim with it. A process that another test starts at this moment has copies of the
+// files, and with them the locks, until it has closed them in its exec: that is waited for.
+func crashAlone(t *testing.T, a *gpuslots.Allocation) {
+	t.Helper()
+	crash(a)
+	for _, f := range a.LockFiles {
+		again, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.FcntlFlock(again.Fd(), unix.F_OFD_SETLKW, &whole)
+		}
+		whole = unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart}
+		if err := errors.Join(err, unix.FcntlFlock(again.Fd(), unix.F_OFD_SETLK, &whole), again.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCrashedWorkerKeepsItsGPUsLocked(t *testing.T) {
 	t.Parallel()
 	for name, req := range map[string]job.Requirements{
@@ -268,7 +291,7 @@ func TestRestoreTakesTheLockWhenTheShimHasGone(t *testing.T) {
 	dead, other := neighbours(t, 1, 4, 4)
 	alloc := dead.get("1.1", shared(1000))
 	state := alloc.State()
-	crash(alloc)
+	crashAlone(t, alloc)
 	next := newBox(t, 1, gpuslots.Options{LockDir: filepath.Dir(alloc.LockFiles[0].Name()), SlotsPerGPU: 4})
 	adopted, err := next.pool.Restore(state)
 	if err != nil {
