@@ -26,6 +26,7 @@ var rooms = map[string][]string{
 	"internal/config":  {"job"},
 	"internal/logs":    {"job"},
 	"internal/house":   {},
+	"internal/day":     {"job", "queue"},
 	"docs":             {},
 
 	// What joins the rooms may know them all; see also TestSubmitLinksLittle.

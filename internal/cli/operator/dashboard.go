@@ -32,6 +32,8 @@ type pageFlags struct {
 	hosts  []string
 	given  bool // the address was said, so it must work
 	demo   bool
+	// anywhere: a free port will do when the usual one is taken
+	anywhere bool
 }
 
 func (f *pageFlags) bind(s *pflag.FlagSet) {
@@ -85,6 +87,9 @@ type served struct {
 // openPages takes the address and says it. nil: the usual address is taken, and nobody insisted.
 func openPages(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOptions) (*served, error) {
 	l, err := net.Listen("tcp", f.listen)
+	if err != nil && f.anywhere {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil && !f.given {
 		g.Say("no dashboard: %v; --http HOST:PORT chooses another address", err)
 		return nil, nil //nolint:nilnil // documented: none, and that is fine
@@ -104,7 +109,7 @@ func openPages(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOpti
 func pagesFor(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOptions) web.Options {
 	env := g.Env()
 	return web.Options{
-		Queue: q, Logger: worker.Logger(g), Now: env.Now, By: cli.Me(env).User + " (dashboard)", Open: f.open, Demo: f.demo, Hosts: lower(f.hosts),
+		Queue: q, Logger: worker.Logger(g), Now: env.Now, By: cli.Me(env).User + " (dashboard)", Open: f.open, Demo: f.demo || q.Demo(), Hosts: lower(f.hosts),
 		Explain: func(ctx context.Context, ref queue.Ref) (any, error) {
 			facts, err := explain.Gather(ctx, q, ref, env.Now())
 			if err != nil {

@@ -2,11 +2,13 @@ package operator
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berthq/berth/internal/cli"
 	"github.com/berthq/berth/internal/cli/lease"
+	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/submit"
 	"github.com/berthq/berth/internal/cli/worker"
 	"github.com/berthq/berth/queue"
@@ -58,11 +60,25 @@ func ask(g *cli.Globals, cmd *cobra.Command, do func(ctx context.Context, q *que
 // look is ask for a verb that shows something, with -w again and again.
 func look(g *cli.Globals, cmd *cobra.Command, show func(ctx context.Context, g *cli.Globals, q *queue.Queue) error) error {
 	return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
+		show := show
+		if q.Demo() {
+			show = marked(show)
+		}
 		if again, _ := cmd.Flags().GetBool(watchFlag); again { // every verb that looks has the flag
 			return cli.Watch(ctx, g, func(ctx context.Context, g *cli.Globals) error { return show(ctx, g, q) })
 		}
 		return show(ctx, g, q)
 	})
+}
+
+// marked says above what a person sees that nothing of it is real.
+func marked(show func(context.Context, *cli.Globals, *queue.Queue) error) func(context.Context, *cli.Globals, *queue.Queue) error {
+	return func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
+		if term := g.Screen(); term.TTY && g.Output.ForPeople() && !g.Quiet {
+			fmt.Fprintln(g.Out(), term.Paint(screen.Yellow, demoMark))
+		}
+		return show(ctx, g, q)
+	}
 }
 
 const watchFlag = "watch"

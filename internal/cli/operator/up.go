@@ -28,6 +28,7 @@ type upFlags struct {
 	noWorker bool
 	insecure bool
 	demo     bool
+	pace     float64 // of the demonstration
 	pages    pageFlags
 	cert     string
 	key      string
@@ -51,7 +52,7 @@ func newUp(g *cli.Globals) *cobra.Command {
 	s.StringVar(&f.listen, "listen", "127.0.0.1:4222", "where the broker listens, `HOST:PORT`")
 	s.BoolVar(&f.noWorker, "no-worker", false, "the broker and the dashboard alone")
 	f.pages.bind(s)
-	s.BoolVar(&f.demo, "demo", false, "simulated GPUs and a made-up day, marked as such, in a folder of its own that goes when it ends")
+	f.bindDemo(s)
 	s.StringVar(&f.cert, "tls-cert", "", "certificate `FILE` of the broker, for an address that others reach")
 	s.StringVar(&f.key, "tls-key", "", "its private key `FILE`")
 	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
@@ -64,7 +65,10 @@ func newUp(g *cli.Globals) *cobra.Command {
 			if !cmd.Flags().Changed("listen") {
 				f.listen = "127.0.0.1:0" // beside a real one
 			}
-			return upDemo(cmd.Context(), g, f, settings)
+			if err := f.checkDemo(cmd); err != nil {
+				return err
+			}
+			return upDemo(cmd.Context(), g, f)
 		}
 		w, from, err := settings.Load(g.Env())
 		if err != nil {
@@ -139,7 +143,7 @@ func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 	return nil
 }
 
-// beside is what runs beside the worker: the dashboard, and the day of a demonstration.
+// beside is what runs beside the worker: the dashboard.
 type beside struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -170,13 +174,6 @@ func startBeside(g *cli.Globals, f upFlags, q *queue.Queue, to queue.ConnectOpti
 				g.Say("demonstration at %s", p.url)
 			}
 		}
-	}
-	if f.demo {
-		b.wg.Go(func() {
-			if err := playDay(ctx, g.Env(), q, to); err != nil && ctx.Err() == nil {
-				log.Error("demonstration_ended", "err", err)
-			}
-		})
 	}
 	return b, nil
 }
