@@ -44,7 +44,9 @@ func (a *attempt) devices() []telemetry.Device { return a.alloc.Devices }
 func (a *attempt) startedAt() time.Time { return a.handle.StartedAt() }
 
 // attempt runs a delivered job that has its place: rows 8 to 13 of docs/life-of-a-job.md.
-func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
+// begun is called once the run has begun, or will not.
+func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation, begun func()) {
+	defer begun()
 	var ready *preparation
 	claim, err := d.ClaimWhile(w.background, alloc.UUIDs(), func(c *queue.Claim) { ready = w.prepare(w.attemptOf(c, alloc)) })
 	if err != nil {
@@ -65,6 +67,7 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation) {
 		return
 	}
 	a.handle, err = w.start(ready)
+	begun()
 	if err != nil {
 		a.log.Warn("not_started", "err", err)
 		w.conclude(a, w.unstarted(err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/berthq/berth/gpuslots"
@@ -153,7 +154,24 @@ func (w *Worker) take(ctx context.Context, d *queue.Delivery) {
 		}
 		return
 	}
-	w.attempts.Go(func() { w.attempt(d, alloc) })
+	begun := make(chan struct{})
+	w.attempts.Go(func() { w.attempt(d, alloc, sync.OnceFunc(func() { close(begun) })) })
+	yield(ctx, begun)
+}
+
+// startTime is how long a start may take before the next job is asked for all the same.
+const startTime = 5 * time.Millisecond
+
+// yield leaves the processors to a start that is under way: looking for the next job in the same milliseconds would delay
+// this one on a small machine.
+func yield(ctx context.Context, begun <-chan struct{}) {
+	t := time.NewTimer(startTime)
+	defer t.Stop()
+	select {
+	case <-begun:
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // grant takes the GPUs a job needs, on a reading that is fresh.
