@@ -161,6 +161,16 @@ func (l *lean) run(d *queue.Delivery, alloc *gpuslots.Allocation) {
 	}
 }
 
+// claims is how many jobs have been claimed since ran was cleared.
+func (f *leanFleet) claims() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ran := range f.ran {
+		n += ran
+	}
+	return n
+}
+
 // lane is what the broker says of the one lane there is.
 func (f *leanFleet) lane() jetstream.ConsumerInfo {
 	f.t.Helper()
@@ -235,7 +245,7 @@ func TestBestMachineFirst(t *testing.T) {
 		numbers = append(numbers, f.submit(job.Requirements{GPUs: 1, GPUMemoryMB: 4096}))
 	}
 	full := func(c jetstream.ConsumerInfo) bool {
-		return c.NumAckPending == fleetSize && c.NumPending+uint64(c.NumRedelivered) >= 10
+		return f.claims() == fleetSize && c.NumAckPending == fleetSize && c.NumPending+uint64(c.NumRedelivered) >= 10
 	}
 	f.until("every machine has one job and the others wait on the lane", full)
 	f.mu.Lock()
