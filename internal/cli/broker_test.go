@@ -311,6 +311,22 @@ func awaitState(ctx context.Context, ts *testscript.TestScript, q *queue.Queue, 
 	}
 }
 
+// sent COUNT: so many jobs have been stored, whatever became of them.
+func sent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: sent COUNT")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	q, done := open(ctx, ts)
+	defer done()
+	c, err := q.Counts(ctx)
+	ts.Check(err)
+	if strconv.FormatUint(c.Jobs, 10) != args[0] {
+		ts.Fatalf("%d jobs were sent, not %s", c.Jobs, args[0])
+	}
+}
+
 // open connects as the commands of the script do, and waits for a broker that is only starting.
 func open(ctx context.Context, ts *testscript.TestScript) (*queue.Queue, func()) {
 	for {

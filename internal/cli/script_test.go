@@ -66,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"start":    start,
 			"end":      endProcess,
 			"await":    await,
+			"sent":     sent,
 			"publish":  publish,
 			"perm":     perm,
 			"bytes":    sameBytes,
