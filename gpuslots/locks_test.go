@@ -215,19 +215,31 @@ func crashAlone(t *testing.T, a *gpuslots.Allocation) {
 	t.Helper()
 	crash(a)
 	for _, f := range a.LockFiles {
-		again, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
-		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			err = unix.FcntlFlock(again.Fd(), unix.F_OFD_SETLKW, &whole)
-		}
-		whole = unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart}
-		if err := errors.Join(err, unix.FcntlFlock(again.Fd(), unix.F_OFD_SETLK, &whole), again.Close()); err != nil {
-			t.Fatal(err)
+		free := make(chan error, 1)
+		go func() { free <- lockOnce(f.Name()) }()
+		select {
+		case err := <-free:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("somebody has inherited %s", f.Name())
 		}
 	}
+}
+
+// lockOnce returns when nobody has a lock on the file.
+func lockOnce(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLKW, &lock)
+	}
+	lock = unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart}
+	return errors.Join(err, unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock), f.Close())
 }
 
 func TestCrashedWorkerKeepsItsGPUsLocked(t *testing.T) {
@@ -348,7 +360,7 @@ func TestLocksAreNotInheritedByAccident(t *testing.T) {
 	a, b := neighbours(t, 1, 1, 1)
 	alloc := a.get("1", alone(0))
 	shim(t)
-	crash(alloc)
+	crashAlone(t, alloc)
 	b.look(time.Second)
 	b.get("2", alone(0))
 }

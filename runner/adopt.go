@@ -16,7 +16,7 @@ import (
 // Adopt finds the runs that an earlier worker left in the store. Those whose shim lives go on under the returned
 // handles; of those that have ended meanwhile Wait returns the exit at once; those whose shim was killed are swept and
 // end as shim_lost. Lost are the ones nothing can be waited for: the machine was restarted, or the worker ended before
-// the run was started. Call it once, before the first Start, while no other worker uses the store.
+// the run was started, or a newer Berth started it, which is left alone. Call it once, before the first Start, while no other worker uses the store.
 func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 	entries, err := os.ReadDir(p.runs)
 	if err != nil {
@@ -28,7 +28,12 @@ func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 		if !e.IsDir() {
 			continue
 		}
-		h, why, err := p.adopt(ctx, filepath.Join(p.runs, e.Name()))
+		dir := filepath.Join(p.runs, e.Name())
+		if newer := newerThanKnown(dir); newer != "" {
+			lost = append(lost, Lost{ID: e.Name(), Dir: dir, Why: newer, Newer: true})
+			continue
+		}
+		h, why, err := p.adopt(ctx, dir)
 		switch {
 		case err != nil:
 			for _, h := range handles {
@@ -38,11 +43,23 @@ func (p *Process) Adopt(ctx context.Context) ([]*Handle, []Lost, error) {
 		case h != nil:
 			handles = append(handles, h)
 		default:
-			dir := filepath.Join(p.runs, e.Name())
 			lost = append(lost, Lost{ID: e.Name(), Dir: dir, Note: noteIn(dir), Why: why})
 		}
 	}
 	return handles, lost, nil
+}
+
+// newerThanKnown says that a run's folder has a form this Berth does not know. Nothing else of it is read then: what it
+// means could only be guessed.
+func newerThanKnown(dir string) string {
+	var form struct {
+		Version int `json:"version"`
+	}
+	if err := readJSON(filepath.Join(dir, keptFile), &form); err != nil || form.Version <= keptVersion {
+		return ""
+	}
+	return fmt.Sprintf("a newer Berth keeps this run (version %d of %s; this one knows up to %d): start that worker again and it goes on; "+
+		"otherwise its shim ends it when the session is over", form.Version, filepath.Join(dir, keptFile), keptVersion)
 }
 
 // adopt returns the run in a folder, or why it is lost.

@@ -115,6 +115,10 @@ type kept struct {
 	Note    []byte        `json:"note,omitempty"` // the worker's first words; later ones are in a file of their own
 }
 
+// keptVersion is raised when a worker of today would misread what one of tomorrow keeps: run.json, and what the shim
+// writes beside it.
+const keptVersion = 1
+
 const (
 	keptFile = "run.json"
 	noteFile = "note"
@@ -164,7 +168,7 @@ func (p *Process) Prepare(ctx context.Context, run Run) (_ *Ready, err error) {
 			return nil, err
 		}
 	}
-	k := kept{Version: 1, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now(),
+	k := kept{Version: keptVersion, ID: run.ID, Mark: order.Mark, BootID: proc.BootID(), Grace: order.Grace, Lead: order.CheckpointBefore, At: time.Now(),
 		Secrets: len(order.Secrets) > 0, After: run.After, Note: run.Note,
 	}
 	if b.group != nil {

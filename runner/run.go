@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -101,7 +102,15 @@ type Lost struct {
 	Dir  string
 	Note []byte
 	Why  string
+	// Newer says that a newer Berth keeps the run, in a form unknown here: it may be under way. It is to be left as it is.
+	// Its shim ends it when the session is over, unless a worker that knows the form is back before.
+	Newer bool
 }
 
 // Remove forgets the lost run, once the worker has settled it.
-func (l Lost) Remove() error { return os.RemoveAll(l.Dir) }
+func (l Lost) Remove() error {
+	if l.Newer {
+		return fmt.Errorf("run %s is a newer Berth's: %s stays", l.ID, l.Dir)
+	}
+	return os.RemoveAll(l.Dir)
+}

@@ -33,6 +33,10 @@ func (w *Worker) adopt(ctx context.Context) (int, error) {
 // handOn settles a run of which nothing is left and nobody knows how it ended: its job is queued again at once,
 // instead of after claim_ttl.
 func (w *Worker) handOn(ctx context.Context, l runner.Lost) {
+	if l.Newer {
+		w.log.Error("run_left_alone", "run", l.ID, "why", l.Why)
+		return
+	}
 	w.log.Warn("run_lost", "run", l.ID, "why", l.Why)
 	n, err := decodeNote(l.Note)
 	if err == nil {
@@ -61,6 +65,11 @@ func handOnJob(ctx context.Context, claim *queue.Claim, why string) error {
 // stopped: somebody else may have the job by now.
 func (w *Worker) adoptRun(ctx context.Context, h *runner.Handle) bool {
 	n, err := decodeNote(h.Note())
+	if errors.Is(err, errNewerNote) {
+		w.log.Error("run_left_alone", "run", h.ID(), "why", err)
+		h.Detach()
+		return false
+	}
 	if err != nil {
 		w.log.Error("run_not_adopted", "run", h.ID(), "err", err)
 		w.discard(h)

@@ -40,20 +40,23 @@ func (w *Worker) heldLeases() []queue.HeldLease {
 	return all
 }
 
-// roomFor says whether the machine could give this now, on a fresh look.
+// roomFor says whether the machine could give this now. A no rests on a look taken after the question: what the last one
+// saw, a run that was just ending, may have gone, and whoever asks with --wait 0 does not ask again.
 func (w *Worker) roomFor(ctx context.Context, req job.Requirements) queue.Room {
 	if err := w.pool.CanEver(req); err != nil {
 		return queue.Room{Never: true, Text: err.Error()}
 	}
-	if req.GPUs > 0 && w.pool.Stale(w.cfg.Now()) {
+	_, no := w.pool.Room(req, w.cfg.Now())
+	if req.GPUs > 0 && (no != nil || w.pool.Stale(w.cfg.Now())) {
 		snap, err := w.sampler.Refresh(ctx)
 		if err != nil {
 			return queue.Room{Text: err.Error()}
 		}
 		w.pool.Observe(snap, w.cfg.Now())
+		_, no = w.pool.Room(req, w.cfg.Now())
 	}
-	if _, err := w.pool.Room(req, w.cfg.Now()); err != nil {
-		return queue.Room{Text: err.Error()}
+	if no != nil {
+		return queue.Room{Text: no.Error()}
 	}
 	return queue.Room{OK: true, Text: w.pool.CheckFor(req, w.cfg.Now()).Text}
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/berthq/berth/gpuslots"
@@ -32,13 +33,22 @@ func (n note) encode() []byte {
 	return b
 }
 
+// errNewerNote: what it says may not be guessed.
+var errNewerNote = errors.New("the worker's note beside the run is a newer Berth's")
+
 func decodeNote(b []byte) (note, error) {
 	var n note
-	if err := json.Unmarshal(b, &n); err != nil {
+	err := json.Unmarshal(b, &n)
+	var form struct{ Version int }
+	if json.Unmarshal(b, &form) == nil && form.Version > noteVersion { // the rest of it may have other types
+		n.Version, err = form.Version, nil
+	}
+	if err != nil {
 		return n, fmt.Errorf("the worker's note beside the run is damaged: %w", err)
 	}
 	if n.Version > noteVersion {
-		return n, fmt.Errorf("the worker's note beside the run is of version %d, a newer Berth's; this one knows up to %d", n.Version, noteVersion)
+		return n, fmt.Errorf("%w (version %d; this one knows up to %d): start that worker again and the run goes on; "+
+			"otherwise its shim ends it when the session is over", errNewerNote, n.Version, noteVersion)
 	}
 	return n, nil
 }
