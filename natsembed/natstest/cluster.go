@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,6 +125,7 @@ func (c *Cluster) Start(i int) {
 	defer out.Close()
 	n.cmd = exec.Command(c.bin, "-c", n.conf)
 	n.cmd.Stdout, n.cmd.Stderr = out, out
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that is killed cleans nothing up
 	if err := n.cmd.Start(); err != nil {
 		c.tb.Fatalf("start broker %s: %v", n.name, err)
 	}
