@@ -64,6 +64,10 @@ gpu: ## tests that need a real NVIDIA GPU (BERTH_GPU=required: none is a failure
 	if grep -q 'NOT RUN' $$out; then echo; echo "make gpu: NOT RUN here, this machine has no NVIDIA GPU that answers (see above); nothing was shown"; fi; \
 	exit $$code
 
+.PHONY: screenshots
+screenshots: ## the pictures in docs/dashboard, from berth up --demo in a headless Chromium
+	BERTH_SCREENSHOTS=$(CURDIR)/docs/dashboard go test -count=1 -run '^TestPictures$$' -v ./web/browser
+
 .PHONY: build
 build: ## the three commands (and the demo) into bin/
 	@mkdir -p $(BIN)

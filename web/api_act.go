@@ -11,7 +11,7 @@ import (
 
 // order is the body of an action; all of it may be absent.
 type order struct {
-	Reason string `json:"reason"`
+	Reason string `json:"reason"` // for the audit log
 	Failed bool   `json:"failed"` // retry: only the tasks that failed
 	Spec   string `json:"spec"`   // submit: YAML or JSON
 }
@@ -21,6 +21,9 @@ func orderOf(r *http.Request) (order, error) {
 	err := json.NewDecoder(r.Body).Decode(&o)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return o, refuse(http.StatusBadRequest, "the body is not JSON: %v", err)
+	}
+	if o.Reason == "" {
+		o.Reason = "from the dashboard"
 	}
 	return o, nil
 }
@@ -112,9 +115,6 @@ func (s *Server) actOnGPU(r *http.Request) (any, error) {
 	name, gpu := r.PathValue("name"), r.PathValue("gpu")
 	switch verb := r.PathValue("verb"); verb {
 	case "quarantine":
-		if o.Reason == "" {
-			o.Reason = "from the dashboard"
-		}
 		return done{s.stamp(), gpu + " gets no more jobs"}, s.o.Queue.Quarantine(r.Context(), name, gpu, s.o.By, o.Reason)
 	case "restore":
 		return done{s.stamp(), gpu + " is in service"}, s.o.Queue.Restore(r.Context(), name, gpu, s.o.By, o.Reason)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 
@@ -118,8 +119,11 @@ func (s *Server) series(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var points telemetry.Series
-	if err := s.o.Queue.Series(r.Context(), v.Project, id, attempt, &points); err != nil {
-		return nil, err
+	if err := s.o.Queue.Series(r.Context(), v.Project, id, attempt, &points); err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return nil, err // nothing measured, or nothing yet, is no failure: the series has no GPUs then
+	}
+	if points.GPUs == nil {
+		points.GPUs = map[string]telemetry.GPUSeries{}
 	}
 	return struct {
 		stamp

@@ -63,13 +63,13 @@ export function partsBar(states, count, label) {
   return h('div', { class: 'bar parts', role: 'img', 'aria-label': label }, parts);
 }
 
-export const td = (v, cls, label) => h('td', { class: cls, 'data-label': label }, v ?? '–');
+export const td = (v, cls, label) => h('td', { class: label && v === '–' ? cls + ' hide' : cls, 'data-label': label }, v ?? '–');
 export const empty = (title, hint) => [h('strong', {}, title), hint];
 
 // table makes a table; nothing: what it says where there are no rows.
 export function table(caption, heads, rows, nothing = empty('Nothing here'), cls) {
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
-    h('table', { class: cls }, h('thead', {}, h('tr', {}, heads.map(t => t instanceof Node ? t : h('th', { scope: 'col' }, t || h('span', { 'aria-label': 'Actions' }))))),
+    h('table', { class: cls }, h('thead', {}, h('tr', {}, heads.map(t => t instanceof Node ? t : h('th', { scope: 'col' }, t || h('span', { class: 'unseen' }, 'Actions'))))),
       h('tbody', {}, rows.length ? rows : h('tr', {}, h('td', { colspan: heads.length, class: 'empty' }, nothing)))));
 }
 

@@ -39,8 +39,8 @@ export async function lanes(place, machines) {
 function row(card, segments, from, all) {
   const by = Object.groupBy(segments, s => s[wish.by]);
   const words = Object.entries(by).map(([o, list]) => `${o} ${span(list.reduce((sum, s) => sum + Date.parse(s.end) - Date.parse(s.start), 0) / 1000)}`).join(', ');
-  return h('div', { class: 'lane' }, h('span', {}, card.name), h('div', { class: 'track', role: 'img', 'aria-label': `${card.name}: ${words || 'held by nobody'}` }, segments.map(s => {
-    const e = h('a', { href: '/jobs/' + encodeURIComponent(s.job), tabindex: -1, class: s.kind === 'lease' ? 'lease' : undefined,
+  return h('div', { class: 'lane' }, h('span', {}, card.name), h('div', { class: 'track', role: 'img', 'aria-label': `${card.name}: ${words || 'held by nobody'}`, onclick: e => { if (e.target.dataset.of) location.href = '/jobs/' + encodeURIComponent(e.target.dataset.of); } }, segments.map(s => {
+    const e = h('i', { 'data-of': s.job, class: s.kind === 'lease' ? 'lease' : undefined,
       title: `${s.user}, ${s.project}: ${s.jobs > 1 ? plural(s.jobs, 'run') + ' from ' : s.kind === 'lease' ? 'lease ' : 'job '}${s.job} ${s.name}, ${span((Date.parse(s.end) - Date.parse(s.start)) / 1000)}` });
     e.style.left = 100 * (Date.parse(s.start) - from) / all + '%';
     e.style.width = 100 * (Date.parse(s.end) - Date.parse(s.start)) / all + '%';

@@ -9,9 +9,9 @@ let made = null, settled = '';
 export async function charts(place, j, id, ended) {
   const of = [j.attempts, ended, getComputedStyle(document.documentElement).colorScheme, matchMedia('(prefers-color-scheme: dark)').matches].join();
   if (!j.requirements.gpus || j.tasks || !j.started_at || settled === of) return;
-  let s;
-  try { s = (await get(`jobs/${encodeURIComponent(id)}/series`)).series; } catch (e) { if (e.status === 404) return; throw e; }
+  const s = (await get(`jobs/${encodeURIComponent(id)}/series`)).series;
   settled = ended ? of : '';
+  if (!Object.keys(s.gpus).length) return;
   if (!made) {
     made = Object.fromEntries(Object.entries(gauges).map(([k, g]) => [k, figure(g[0], { 'data-chart': k }, 'on each GPU')]));
     into(place, h('h2', {}, 'Measured'), h('div', { class: 'charts' }, Object.values(made).map(c => c.all)));

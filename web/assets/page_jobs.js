@@ -33,9 +33,9 @@ function picks(a) {
   into(made.picks, one('state', 'State', states), one('user', 'User', a.users ?? []), one('project', 'Project', a.projects ?? []));
 }
 
-let asked = 0;
+let asked = 0, waiting = false;
 export const page = {
-  topics: () => ['jobs'],
+  topics: () => waiting ? ['jobs', 'machines'] : ['jobs'], // why a job waits changes with the machines
   async show(place) {
     if (!made) make(place);
     const w = wish(), turn = ++asked;
@@ -56,7 +56,8 @@ export const page = {
 // words adds why those that wait do so; the broker is asked for it, so it comes after the list.
 async function words(jobs, turn) {
   const ids = jobs.filter(j => j.state === 'queued' && !j.reason && !j.tasks).map(j => j.id);
-  if (!ids.length) return;
+  waiting = ids.length > 0;
+  if (!waiting) return;
   const { reasons } = await get('reasons?ids=' + ids.join(','));
   if (turn !== asked) return;
   for (const [id, word] of Object.entries(reasons)) {

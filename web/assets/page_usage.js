@@ -22,7 +22,7 @@ export const page = {
       made.fig.place.setAttribute('aria-label', 'GPUs held over time; the table below has the sums');
     }
     const most = Math.max(...owners.map(o => u.gpu_hours[o]), 0);
-    into(made.list, table('GPU hours', [wish.by[0].toUpperCase() + wish.by.slice(1), 'GPU hours', ''], owners.map(o => h('tr', {}, td(o), td(hours(u.gpu_hours[o]), 'num'), td(bar(u.gpu_hours[o], most, `GPU hours of ${o}`)))), empty('No GPU was held in this time')));
+    into(made.list, table('GPU hours', [wish.by[0].toUpperCase() + wish.by.slice(1), 'GPU hours', 'Part of the most'], owners.map(o => h('tr', {}, td(o), td(hours(u.gpu_hours[o]), 'num'), td(bar(u.gpu_hours[o], most, `GPU hours of ${o}`)))), empty('No GPU was held in this time')));
   },
 };
 const hours = v => v >= 10 ? n(v) : String(Math.round(v * 1000) / 1000);

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func openPages(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOpti
 func pagesFor(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOptions) web.Options {
 	env := g.Env()
 	return web.Options{
-		Queue: q, Logger: worker.Logger(g), Now: env.Now, By: cli.Me(env).User + " (dashboard)", Open: f.open, Demo: f.demo || q.Demo(), Hosts: lower(f.hosts),
+		Queue: q, Logger: worker.Logger(g), Now: env.Now, By: cli.Me(env).User, Open: f.open, Demo: f.demo || q.Demo(), Hosts: lower(f.hosts),
 		Explain: func(ctx context.Context, ref queue.Ref) (any, error) {
 			facts, err := explain.Gather(ctx, q, ref, env.Now())
 			if err != nil {
@@ -142,6 +143,7 @@ func submitSpec(ctx context.Context, env cli.Env, to queue.ConnectOptions, spec 
 	var out, complaints bytes.Buffer
 	env.Args = []string{"-f", "-", "-o", "json"}
 	env.Stdin, env.Stdout, env.Stderr = bytes.NewReader(spec), &out, &complaints
+	env.Notify = func(chan<- os.Signal, ...os.Signal) {} // signals are the dashboard's
 	env.Environ = append(withoutBroker(env.Environ), "BERTH_SERVER="+to.URL)
 	if to.Token != "" {
 		env.Environ = append(env.Environ, "BERTH_TOKEN="+to.Token)

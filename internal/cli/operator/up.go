@@ -170,8 +170,8 @@ func startBeside(g *cli.Globals, f upFlags, q *queue.Queue, to queue.ConnectOpti
 					log.Error("dashboard_ended", "err", err)
 				}
 			})
-			if f.demo {
-				g.Say("demonstration at %s", p.url)
+			if !g.Console().TTY { // in a service's journal, which is as closed as the token's file
+				g.Say("dashboard at %s", p.url)
 			}
 		}
 	}
