@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/natsembed/natstest"
 )
@@ -125,7 +123,7 @@ func TestPullsStandAgainAfterALeaderIsGone(t *testing.T) {
 	t.Logf("after it stepped down: all pulls again within %v", time.Since(began).Round(time.Millisecond))
 	work(3)
 
-	leader := b.leadOfLanes()
+	leader := cluster.Leader(StreamLanes)
 	if _, err := b.q.nc.Request(subject, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, leader), 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -146,27 +144,14 @@ func TestPullsStandAgainAfterALeaderIsGone(t *testing.T) {
 	work(20)
 
 	for _, ref := range refs {
-		if rec := b.record(ref); len(rec.Attempts) != 1 || rec.State != job.Succeeded || b.runs(ref) != 1 || len(b.results(ref)) != 1 {
-			t.Errorf("%s: %s after %d attempts, %d runs, %d results", ref, rec.State, len(rec.Attempts), b.runs(ref), len(b.results(ref)))
+		rec := b.record(ref)
+		if rec == nil || len(rec.Attempts) != 1 || rec.State != job.Succeeded || b.runs(ref) != 1 || len(b.results(ref)) != 1 {
+			t.Errorf("%s: %+v, %d runs, %d results", ref, rec, b.runs(ref), len(b.results(ref)))
 		}
 	}
 	if len(claimed) != len(refs) {
 		t.Errorf("%d claims of %d jobs", len(claimed), len(refs))
 	}
-}
-
-// leadOfLanes is the broker that leads the lanes' stream.
-func (b *bundle) leadOfLanes() string {
-	b.t.Helper()
-	var s jetstream.Stream
-	err := retry(b.ctx, func() (err error) {
-		s, err = b.q.js.Stream(b.ctx, StreamLanes)
-		return err
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s.CachedInfo().Cluster.Leader
 }
 
 // The news of a new leader alone is enough: here the old one still has the pull, so two stand until it runs out.

@@ -72,7 +72,7 @@ const (
 
 // eachLast reads the last message of each subject of a filter, as they are now.
 func (q *Queue) eachLast(ctx context.Context, stream, filter string, only bool, see func(jetstream.Msg)) error {
-	consumer, err := q.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
+	consumer, err := q.orderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: only,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,5 +172,42 @@ func TestJanitorPassesByWhatIsInPlace(t *testing.T) {
 	ref, _, _ := parseDispatchID(lost.Header.Get(headerMsgID))
 	if rec := b.record(ref); rec == nil || rec.Epoch != 2 {
 		t.Errorf("record of %s, whose message was lost: %+v", ref, rec)
+	}
+}
+
+// The duty of one that was killed, and says nothing any more, goes to another when its key has run out.
+func TestDutyOfTheDeadGoesOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	type taken struct {
+		by   string
+		busy int32
+	}
+	took := make(chan taken, 8)
+	var busy atomic.Int32
+	queues := map[string]*Queue{"a": b.open(), "b": b.open(), "c": b.open()}
+	for name, q := range queues {
+		b.background(func(ctx context.Context) error {
+			return q.elect(ctx, "test", name, func(ctx context.Context) {
+				took <- taken{name, busy.Add(1)}
+				<-ctx.Done()
+				busy.Add(-1)
+			})
+		})
+	}
+	first := <-took
+	killed := time.Now()
+	queues[first.by].nc.Close()
+	select {
+	case next := <-took:
+		if next.by == first.by {
+			t.Errorf("%s took it again without a connection", first.by)
+		}
+		if next.busy > 2 {
+			t.Errorf("%d of them have the duty", next.busy)
+		}
+		t.Logf("taken over after %v, the key lives %v", time.Since(killed).Round(100*time.Millisecond), reignTTL)
+	case <-time.After(patience):
+		t.Fatal("nobody took the duty over")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/berthq/berth/job"
@@ -68,7 +69,13 @@ func resultFilters(o ResultOptions) []string {
 // read yields the messages of an ordered consumer: those there are, and with follow those that come until ctx ends.
 func (q *Queue) read(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, follow bool) iter.Seq2[jetstream.Msg, error] {
 	return func(yield func(jetstream.Msg, error) bool) {
-		consumer, err := q.js.OrderedConsumer(ctx, stream, cfg)
+		consumer, err := q.orderedConsumer(ctx, stream, cfg)
+		if follow && err != nil && isTransient(err) { // whoever follows has patience
+			err = retry(ctx, func() (err error) {
+				consumer, err = q.orderedConsumer(ctx, stream, cfg)
+				return err
+			})
+		}
 		if err != nil {
 			yield(nil, streamError(err))
 			return
@@ -100,6 +107,13 @@ func (q *Queue) read(ctx context.Context, stream string, cfg jetstream.OrderedCo
 	}
 }
 
+// orderedConsumer makes one within tryTimeout: the answer of a broker that dies meanwhile never comes.
+func (q *Queue) orderedConsumer(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+	try, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	return q.js.OrderedConsumer(try, stream, cfg)
+}
+
 // forgetConsumer takes an ordered consumer off the broker, which would keep it for five minutes. Nobody waits for the
 // answer: without the word it goes then.
 func (q *Queue) forgetConsumer(stream string, c jetstream.Consumer) {
@@ -123,32 +137,43 @@ func (q *Queue) Result(ctx context.Context, project string, ref Ref) (job.Result
 
 // WaitResult waits for the end of a job's present round and returns its result.
 func (q *Queue) WaitResult(ctx context.Context, ref Ref) (job.Result, error) {
-	project, err := q.projectOf(ctx, ref)
-	if err != nil {
-		return job.Result{}, fmt.Errorf("wait for %s: %w", ref, err)
-	}
+	var project string
 	round := 1
-	rec, _, err := q.records.get(ctx, ref)
+	err := retry(ctx, func() (err error) {
+		if project, err = q.projectOf(ctx, ref); err != nil {
+			return err
+		}
+		rec, _, err := q.records.get(ctx, ref)
+		if err == nil && rec != nil {
+			round = max(rec.Round, 1)
+		}
+		return err
+	})
 	if err != nil {
 		return job.Result{}, fmt.Errorf("wait for %s: %w", ref, err)
 	}
-	if rec != nil {
-		round = max(rec.Round, 1)
+	come := make(chan *nats.Msg, 8)
+	sub, err := q.nc.ChanSubscribe(resultSubject(project, ref), come)
+	if err != nil {
+		return job.Result{}, fmt.Errorf("wait for %s: %w", ref, err)
 	}
-	cfg := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{resultSubject(project, ref)}, DeliverPolicy: jetstream.DeliverLastPolicy,
-	}
-	for m, err := range q.read(ctx, StreamResults, cfg, true) {
-		if err != nil {
+	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is gone
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		r, err := q.Result(ctx, project, ref)
+		switch {
+		case err == nil && r.Round >= round:
+			return r, nil
+		case ctx.Err() != nil:
+			return job.Result{}, fmt.Errorf("wait for %s: %w", ref, context.Cause(ctx))
+		case err != nil && !isTransient(err) && !errors.Is(err, ErrNotFound):
 			return job.Result{}, fmt.Errorf("wait for %s: %w", ref, err)
 		}
-		var r job.Result
-		if err := json.Unmarshal(m.Data(), &r); err != nil {
-			return r, fmt.Errorf("wait for %s: %w", ref, err)
-		}
-		if r.Round >= round {
-			return r, nil
+		select {
+		case <-ctx.Done():
+		case <-come:
+		case <-again.C: // it may have come while the connection was gone, and the copy that was asked may lag
 		}
 	}
-	return job.Result{}, fmt.Errorf("wait for %s: %w", ref, context.Cause(ctx))
 }

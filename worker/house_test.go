@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
@@ -35,18 +36,26 @@ func TestMain(m *testing.M) {
 
 // house is a whole Berth in one test: a real broker, real processes, GPUs that are simulated from them.
 type house struct {
-	t      *testing.T
-	broker *natstest.Broker
-	queue  *queue.Queue // of a submitter
-	opts   queue.Options
-	locks  string
-	sim    sim.Config
+	t       *testing.T
+	broker  *natstest.Broker // nil on a cluster
+	connect func() *nats.Conn
+	queue   *queue.Queue // of a submitter
+	opts    queue.Options
+	locks   string
+	sim     sim.Config
 }
 
 func newHouse(t *testing.T, gpus string, change ...func(*house)) *house {
 	t.Helper()
 	t.Parallel()
-	h := &house{t: t, broker: natstest.New(t), opts: queue.Options{ClaimTTL: 30 * time.Second, AckWait: 2 * time.Second}, locks: t.TempDir()}
+	b := natstest.New(t)
+	return newHouseOn(t, gpus, &house{t: t, broker: b, connect: func() *nats.Conn { return b.Connect() }}, change...)
+}
+
+// newHouseOn is newHouse on brokers that are there.
+func newHouseOn(t *testing.T, gpus string, h *house, change ...func(*house)) *house {
+	t.Helper()
+	h.opts, h.locks = queue.Options{ClaimTTL: 30 * time.Second, AckWait: 2 * time.Second}, t.TempDir()
 	if gpus != "" {
 		cfg, err := sim.Parse(gpus)
 		if err != nil {
@@ -58,7 +67,7 @@ func newHouse(t *testing.T, gpus string, change ...func(*house)) *house {
 	for _, c := range change {
 		c(h)
 	}
-	q, err := queue.OpenClient(t.Context(), h.broker.Connect(), h.opts)
+	q, err := queue.OpenClient(t.Context(), h.connect(), h.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +90,7 @@ type crew struct {
 // work starts a worker and returns when it is ready to take jobs.
 func (h *house) work(machine string, change ...func(*Config)) *crew {
 	h.t.Helper()
-	q, err := queue.Open(h.t.Context(), h.broker.Connect(), h.opts)
+	q, err := queue.Open(h.t.Context(), h.connect(), h.opts)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -171,7 +180,7 @@ func (h *house) result(ref queue.Ref) job.Result {
 // one waits for the first message on a subject and reads it.
 func one[T any](h *house, stream, subject string) T {
 	h.t.Helper()
-	js, err := jetstream.New(h.broker.Connect())
+	js, err := jetstream.New(h.connect())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -195,7 +204,7 @@ func one[T any](h *house, stream, subject string) T {
 // count is how many messages a subject filter has.
 func (h *house) count(stream, filter string) int {
 	h.t.Helper()
-	js, err := jetstream.New(h.broker.Connect())
+	js, err := jetstream.New(h.connect())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -217,7 +226,7 @@ func (h *house) count(stream, filter string) int {
 // running waits until the job's record says so.
 func (h *house) running(ref queue.Ref) job.Record {
 	h.t.Helper()
-	js, err := jetstream.New(h.broker.Connect())
+	js, err := jetstream.New(h.connect())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -265,7 +274,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 // logOf reads an attempt's whole output, up to its end marker.
 func (h *house) logOf(number uint64, attempt int) (out, errs string) {
 	h.t.Helper()
-	js, err := jetstream.New(h.broker.Connect())
+	js, err := jetstream.New(h.connect())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -303,7 +312,7 @@ func (h *house) record(ref queue.Ref) job.Record {
 // recordIfAny is the zero record where there is none.
 func (h *house) recordIfAny(ref queue.Ref) job.Record {
 	h.t.Helper()
-	js, err := jetstream.New(h.broker.Connect())
+	js, err := jetstream.New(h.connect())
 	if err != nil {
 		h.t.Fatal(err)
 	}

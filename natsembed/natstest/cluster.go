@@ -164,6 +164,30 @@ func (c *Cluster) Index(name string) int {
 	return -1
 }
 
+// Leader is the broker that leads a stream, as soon as one does.
+func (c *Cluster) Leader(stream string) string {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(c.tb.Context(), clusterPatience)
+	defer cancel()
+	nc := c.Connect(0)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	for {
+		var s jetstream.Stream
+		if s, err = js.Stream(ctx, stream); err == nil && s.CachedInfo().Cluster != nil && s.CachedInfo().Cluster.Leader != "" {
+			return s.CachedInfo().Cluster.Leader
+		}
+		select { // nothing that a client sees tells of it
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			c.tb.Fatalf("nobody leads %s: %v", stream, err)
+		}
+	}
+}
+
 // URL is where all its brokers are, the i-th first.
 func (c *Cluster) URL(i int) string {
 	var all []string
