@@ -155,13 +155,14 @@ func (p *Pool) Stats() Stats {
 		active, _ := c.active()
 		s.TotalCapacity += c.slots
 		s.TotalActive += active
-		s.PerGPU[c.device.Key()] = GPUStats{Active: active, Capacity: c.slots, UtilizationPercent: percent(active, c.slots)}
+		s.PerGPU[c.device.Key()] = GPUStats{Active: active, Capacity: c.slots, UtilizationPercent: Percent(active, c.slots)}
 	}
-	s.UtilizationPercent = percent(s.TotalActive, s.TotalCapacity)
+	s.UtilizationPercent = Percent(s.TotalActive, s.TotalCapacity)
 	return s
 }
 
-func percent(part, whole int) float64 {
+// Percent is part of whole; of nothing it is 0.
+func Percent(part, whole int) float64 {
 	if whole == 0 {
 		return 0
 	}

@@ -3,7 +3,9 @@ package operator
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
+	"github.com/berthq/berth/gpuslots"
 	"github.com/berthq/berth/queue"
 )
 
@@ -19,6 +21,8 @@ type standing struct {
 	IdleGPUs int `json:"idle_gpus"`
 	// Degraded: it has GPUs, and nothing is known of any of them; it is listed in plain order.
 	Degraded bool `json:"degraded,omitempty"`
+	// Statistics are the founding ones, of its slots.
+	Statistics gpuslots.Stats `json:"statistics"`
 	best     float64
 }
 
@@ -46,7 +50,7 @@ func rank(all []queue.Machine, ranking bool) []standing {
 }
 
 func stand(m queue.Machine) standing {
-	s := standing{Machine: m, Degraded: len(m.GPUs) > 0}
+	s := standing{Machine: m, Degraded: len(m.GPUs) > 0, Statistics: statistics(m.GPUs)}
 	for _, g := range m.GPUs {
 		if metered(g) {
 			s.Degraded = false
@@ -58,6 +62,22 @@ func stand(m queue.Machine) standing {
 			s.best = max(s.best, *g.Score)
 		}
 	}
+	return s
+}
+
+// statistics counts slots as the machine's own pool does, from what it announces.
+func statistics(gpus []queue.GPU) gpuslots.Stats {
+	s := gpuslots.Stats{TotalGPUs: len(gpus), PerGPU: make(map[string]gpuslots.GPUStats, len(gpus))}
+	for _, g := range gpus {
+		s.TotalCapacity += g.Slots
+		s.TotalActive += g.Active
+		key := strconv.Itoa(g.Index)
+		if _, taken := s.PerGPU[key]; taken {
+			key = g.UUID // parts of one card have its index
+		}
+		s.PerGPU[key] = gpuslots.GPUStats{Active: g.Active, Capacity: g.Slots, UtilizationPercent: gpuslots.Percent(g.Active, g.Slots)}
+	}
+	s.UtilizationPercent = gpuslots.Percent(s.TotalActive, s.TotalCapacity)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -57,6 +58,28 @@ func TestIdleByTheFoundingCriterion(t *testing.T) {
 	} {
 		if got := idle(c.gpu); got != c.want {
 			t.Errorf("%s: idle %v", c.what, got)
+		}
+	}
+}
+
+// What a machine announces gives the same statistics as its own pool counts, in the founding form.
+func TestStatisticsInTheFoundingForm(t *testing.T) {
+	t.Parallel()
+	part := func(uuid string) queue.GPU { return queue.GPU{UUID: uuid, Index: 1, Slots: 1} }
+	all := rank([]queue.Machine{
+		{Name: "two", GPUs: []queue.GPU{{Index: 0, Slots: 4, Active: 4}, {Index: 1, Slots: 4, Active: 1}}},
+		{Name: "none"},
+		{Name: "parts", GPUs: []queue.GPU{part("MIG-a"), part("MIG-b")}},
+	}, false)
+	for i, want := range []string{
+		`{"total_gpus":2,"total_capacity":8,"total_active":5,"utilization_percent":62.5,` +
+			`"per_gpu":{"0":{"active":4,"capacity":4,"utilization_percent":100},"1":{"active":1,"capacity":4,"utilization_percent":25}}}`,
+		`{"total_gpus":0,"total_capacity":0,"total_active":0,"utilization_percent":0,"per_gpu":{}}`,
+		`{"total_gpus":2,"total_capacity":2,"total_active":0,"utilization_percent":0,` +
+			`"per_gpu":{"1":{"active":0,"capacity":1,"utilization_percent":0},"MIG-b":{"active":0,"capacity":1,"utilization_percent":0}}}`,
+	} {
+		if got, err := json.Marshal(all[i].Statistics); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v\nwant %s", all[i].Name, got, err, want)
 		}
 	}
 }
