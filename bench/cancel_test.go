@@ -30,7 +30,7 @@ func BenchmarkCancel(b *testing.B) {
 		for range 20 {
 			at, _ := house.cancels(b.Context(), house.askCancel)
 			request = append(request, at)
-			at, over := house.cancels(b.Context(), func(ctx context.Context, ref queue.Ref) { cancelByCommand(b, ctx, broker.URL(), ref) })
+			at, over := house.cancels(b.Context(), func(ctx context.Context, ref queue.Ref) { cancelByCommand(ctx, b, broker.URL(), ref) })
 			command, proof = append(command, at), append(proof, over)
 		}
 	}
@@ -77,7 +77,7 @@ func (h *berth) askCancel(ctx context.Context, ref queue.Ref) {
 }
 
 // cancelByCommand is what a person types.
-func cancelByCommand(tb testing.TB, ctx context.Context, url string, ref queue.Ref) {
+func cancelByCommand(ctx context.Context, tb testing.TB, url string, ref queue.Ref) {
 	exe, err := os.Executable()
 	if err != nil {
 		tb.Fatal(err)
@@ -95,7 +95,7 @@ func TestCancelWaitsForProof(t *testing.T) {
 	broker := broker(t, 0)
 	house := newBerth(t, broker, 8, kinds[0].req)
 	told, returned := house.cancels(t.Context(), func(ctx context.Context, ref queue.Ref) {
-		cancelByCommand(t, ctx, broker.URL(), ref)
+		cancelByCommand(ctx, t, broker.URL(), ref)
 		r, err := house.queue.Result(ctx, "bench", ref)
 		if err != nil || r.State != job.Cancelled {
 			t.Errorf("the command has returned, and the job: %s, %v", r.State, err)
