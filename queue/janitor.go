@@ -30,6 +30,7 @@ type Tidied struct {
 	Published int // results that a crash had left in the record
 	Lanes     int // were made known again
 	Retired   int // lanes nobody has used for a day
+	TooOld    int // waited for longer than jobs are kept
 }
 
 // janitor compares the jobs stream, the records and the lanes, and puts back what is missing: every waiting job is kept
@@ -101,6 +102,9 @@ func (jan *janitor) round(ctx context.Context) (did Tidied, err error) {
 	}
 	if err := jan.lanes(ctx, scan, &did); err != nil {
 		return did, err
+	}
+	if err := jan.sweep(ctx, &did); err != nil {
+		return did, fmt.Errorf("sweep: %w", err)
 	}
 	var suspects []suspect
 	for from := jan.low; from <= upTo; {
