@@ -21,6 +21,7 @@ type GPU struct {
 	Name               string   `json:"name"`
 	MemoryTotalMB      int64    `json:"memory_total_mb,omitempty"`
 	MemoryFreeMB       *int64   `json:"memory_free_mb,omitempty"`
+	MemoryUsedMB       *int64   `json:"memory_used_mb,omitempty"`
 	UtilizationPercent *float64 `json:"utilization_percent,omitempty"`
 	TemperatureC       *float64 `json:"temperature_c,omitempty"`
 	PowerW             *float64 `json:"power_w,omitempty"`

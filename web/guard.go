@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/berthq/berth/metrics"
 )
 
 // cookieName holds the token in a browser.
@@ -35,7 +37,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			s.guardAction(w, r, next)
 		case s.o.Open || s.knows(r):
 			next.ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, "/api/"):
+		case strings.HasPrefix(r.URL.Path, "/api/"), r.URL.Path == metrics.Path:
 			writeError(w, refuse(http.StatusUnauthorized, "reading needs the token: berth dashboard prints the address that has it"))
 		default:
 			s.askForToken(w, r, "")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/job"
+	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/queue"
 )
 
@@ -36,6 +37,8 @@ type hub struct {
 	now   func() time.Time
 	index *index
 
+	metrics *metrics.Registry
+
 	mu       sync.Mutex
 	machines map[string]heard // by key
 	points   map[string][]json.RawMessage
@@ -52,8 +55,10 @@ type hub struct {
 }
 
 func newHub(q *queue.Queue, log *slog.Logger, now func() time.Time) *hub {
-	return &hub{q: q, log: log, now: now, index: newIndex(), machines: map[string]heard{}, points: map[string][]json.RawMessage{},
+	h := &hub{q: q, log: log, now: now, index: newIndex(), machines: map[string]heard{}, points: map[string][]json.RawMessage{},
 		caught: map[string]bool{}, changed: map[string]bool{}, latest: map[string]uint64{}, wake: make(chan struct{}), loaded: make(chan struct{})}
+	h.metrics = h.newMetrics()
+	return h
 }
 
 // run follows until ctx ends. Two goroutines: one listens, one asks whether the broker is there.
@@ -160,6 +165,7 @@ func (h *hub) seeJob(v queue.JobView) {
 }
 
 func (h *hub) seeRecord(ref queue.Ref, rec *job.Record) {
+	h.count(ref, rec)
 	h.index.seeRecord(ref, rec)
 	if h.isLoaded() {
 		h.news("jobs", "job:"+queue.JobRef(ref.Number).String())

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/queue"
 )
 
@@ -154,6 +155,7 @@ func (s *Server) routes(m *http.ServeMux) {
 	}
 	m.HandleFunc("GET /api/v1/jobs/{id}/log", s.logStream)
 	m.HandleFunc("GET /api/v1/events", s.events)
+	m.Handle("GET "+metrics.Path, s.Metrics())
 	m.HandleFunc("/api/", s.answer(func(r *http.Request) (any, error) {
 		return nil, refuse(http.StatusNotFound, "no such path: %s", strings.ToValidUTF8(r.URL.Path, "?"))
 	}))

@@ -75,6 +75,9 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation, begun fu
 		return
 	}
 	a.log.Info("run_started", "gpus", keys(alloc.Devices), "name", claim.Job.Spec.Name)
+	if w.cfg.Runs != nil {
+		w.cfg.Runs.Started(a.project, a.startedAt().Sub(claim.Record().QueuedAt))
+	}
 	if a.spec().IsLease() {
 		w.give(a)
 	}
@@ -274,11 +277,13 @@ func (w *Worker) unstarted(err error) end {
 // since the run is over and nothing is lost by waiting; only a lost claim or the end of the worker ends it.
 func (w *Worker) conclude(a *attempt, e end) {
 	if e.machine != nil {
-		w.settled(a, a.claim.Return(w.background, machineErrorPause, e.machine.Error()), "machine_error", e.machine.Error())
+		w.count(a, outcomeMachineError, e)
+		w.settled(a, a.claim.Return(w.background, machineErrorPause, e.machine.Error()), outcomeMachineError, e.machine.Error())
 		return
 	}
 	rec, spec := a.claim.Record(), a.claim.Job.Spec
 	result := w.result(a, e)
+	w.count(a, result.Outcome, e)
 	w.publishSeries(a)
 	w.countUsage(a, result.RunSeconds)
 	verdict := Verdict{result.Outcome, result.Reason, result.Evidence}
@@ -312,6 +317,16 @@ func (w *Worker) conclude(a *attempt, e end) {
 			Requirements: w.raised(verdict, rec.Requirements, result.GPUMonitoring), Run: &result,
 		}), verdict.Outcome, verdict.Reason)
 	w.acquit(a, a.claim.Record())
+}
+
+// outcomeMachineError is said of an attempt that this machine could not start; the job hears nothing of it.
+const outcomeMachineError job.Outcome = "machine_error"
+
+// count tells who counts that an attempt ended.
+func (w *Worker) count(a *attempt, o job.Outcome, e end) {
+	if w.cfg.Runs != nil {
+		w.cfg.Runs.Ended(a.project, o, e.exit.EndedAt.Sub(e.exit.StartedAt), len(a.devices()))
+	}
 }
 
 // A job that this machine could not start is looked at again after this: here, if nobody else takes it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berthq/berth/gpuslots"
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/telemetry"
 )
@@ -73,8 +74,17 @@ type Config struct {
 	Logger *slog.Logger // none: silent
 	Now    func() time.Time
 
+	// Runs is told as attempts start and end; nil: nobody is.
+	Runs RunCounter
+
 	// OnReady is called once the worker has adopted what there was and is about to take jobs.
 	OnReady func(Ready)
+}
+
+// RunCounter counts the attempts of a worker: its metrics do. It must not block.
+type RunCounter interface {
+	Started(project string, waited time.Duration)
+	Ended(project string, outcome job.Outcome, ran time.Duration, gpus int)
 }
 
 // Ready is what a worker has to say for itself when it starts to take jobs.

@@ -106,7 +106,7 @@ func gpuOf(g gpuslots.GPUStatus, snap telemetry.Snapshot, jobs []string) queue.G
 		Slots: g.Slots, Active: g.Active, State: string(g.State), Why: g.Why, Foreign: foreignText(g.Foreign), Jobs: jobs,
 	}
 	if r, ok := snap.Reading(g.UUID); ok {
-		out.TemperatureC, out.PowerW = r.TemperatureC, r.PowerW
+		out.TemperatureC, out.PowerW, out.MemoryUsedMB = r.TemperatureC, r.PowerW, r.MemoryUsedMB
 	}
 	return out
 }

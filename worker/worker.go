@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/berthq/berth/gpuslots"
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/runner"
 	"github.com/berthq/berth/telemetry"
@@ -339,6 +340,20 @@ func (w *Worker) holders() map[string][]int {
 		}
 	})
 	return held
+}
+
+// Machine is this machine as it tells the fleet, with the last snapshot of its GPUs. It may be asked once the worker is
+// ready (Config.OnReady).
+func (w *Worker) Machine() (queue.Machine, telemetry.Snapshot) {
+	snap, _ := w.sampler.Latest()
+	return w.machine(), snap
+}
+
+// LaneRuns is how many jobs of each lane run here. It may be asked once the worker is ready.
+func (w *Worker) LaneRuns() map[job.Lane]int {
+	n := map[job.Lane]int{}
+	w.runs.each(func(a *attempt) { n[a.claim.Lane()]++ })
+	return n
 }
 
 func (w *Worker) jitter() float64 { return rand.Float64() }

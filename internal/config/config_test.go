@@ -103,7 +103,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
 		"no-ranking": "true", "open-gpus": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets", "users": "/etc/berth/users",
 		"runner": "container", "container-socket": "/run/podman/podman.sock", "container-gpus": "hook",
-		"log-cap": "2Gi", "max-processes": "500",
+		"log-cap": "2Gi", "max-processes": "500", "allow-root": "true", "metrics": "127.0.0.1:9464",
 	}
 	fs := workerFlags(t)
 	n := 0

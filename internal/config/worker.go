@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,7 @@ type Worker struct {
 	MaxProcesses  int          `env:"MAX_PROCESSES" value:"N" usage:"most processes of one run (default 16384 under cgroup v2, elsewhere no limit)"`
 	OpenGPUs      bool         `env:"OPEN_GPUS" value:"bool" usage:"let a run open the device files of GPUs that it was not given"`
 	DrainTimeout  job.Duration `env:"DRAIN_TIMEOUT" value:"TIME" usage:"stop what still runs after so long a drain (default: wait)"`
+	Metrics       string       `env:"METRICS" value:"HOST:PORT" usage:"serve Prometheus metrics there, such as 127.0.0.1:9464 (default: nowhere)"`
 	ClaimTTL      job.Duration `env:"CLAIM_TTL" envDefault:"5m" value:"TIME" usage:"how long a silent worker keeps its jobs"`
 }
 
@@ -172,6 +174,8 @@ func (w Worker) check(settings Settings) error {
 	bad("restore-after", w.RestoreAfter <= 0, "want a time such as 5m")
 	bad("python", len(w.Python) > 1 && slices.Contains(w.Python, NoPython), "none and an interpreter cannot both be meant")
 	bad("claim-ttl", w.ClaimTTL <= 0, "want a time such as 5m")
+	_, port, err := net.SplitHostPort(w.Metrics)
+	bad("metrics", w.Metrics != "" && (err != nil || port == ""), "%q: want HOST:PORT such as 127.0.0.1:9464, or :9464 for every address", clip(w.Metrics))
 	for _, p := range w.Project {
 		bad("project", !job.ValidToken(p), "%q: want 1 to 32 of a-z, 0-9, _ and -", clip(p))
 	}

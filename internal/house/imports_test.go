@@ -21,7 +21,8 @@ var rooms = map[string][]string{
 	"runner":           {"job", "telemetry"},
 	"worker":           {"job", "telemetry", "estimator", "queue", "gpuslots", "runner"},
 	"natsembed":        {},
-	"web":              {"job", "queue", "telemetry"},
+	"web":              {"job", "queue", "telemetry", "metrics"},
+	"metrics":          {"job", "queue"},
 	"internal/version": {},
 	"internal/config":  {"job"},
 	"internal/logs":    {"job"},
@@ -45,6 +46,7 @@ var guarded = map[string][]string{
 	"github.com/nats-io/nats-server": {"natsembed"},
 	"github.com/NVIDIA/go-nvml":      {"telemetry/nvml"},
 	"github.com/moby/moby":           {"runner/container/..."},
+	"github.com/prometheus":          {"metrics"},
 	"C":                              {"telemetry/nvml"},
 	"runtime/cgo":                    {},
 	"testing":                        {"natsembed/natstest", "runner/runnertest", "runner/container/enginetest", "telemetry/conformance", "telemetry/fakenvml"},
@@ -163,11 +165,11 @@ func TestSubmitLinksLittle(t *testing.T) {
 	}
 	for _, p := range deps {
 		switch {
-		case within(p.ImportPath, "github.com/nats-io/nats-server"), within(p.ImportPath, "github.com/NVIDIA/go-nvml"):
+		case within(p.ImportPath, "github.com/nats-io/nats-server"), within(p.ImportPath, "github.com/NVIDIA/go-nvml"), within(p.ImportPath, "github.com/prometheus"):
 			t.Errorf("cmd/submit links %s", p.ImportPath)
 		case !p.Standard && len(p.CgoFiles) > 0:
 			t.Errorf("cmd/submit links %s, which needs cgo", p.ImportPath)
-		case slices.Contains([]string{"natsembed", "worker", "runner", "web"}, roomOf(p.name())):
+		case slices.Contains([]string{"natsembed", "worker", "runner", "web", "metrics"}, roomOf(p.name())):
 			t.Errorf("cmd/submit links %s", p.name())
 		}
 	}

@@ -77,7 +77,7 @@ func TestPackagesIntroduceThemselves(t *testing.T) {
 // outside are the places that may look at the process they run in: commands, which hand it on, and what starts helper
 // processes, which inherit it.
 var outside = []string{
-	"cmd/...", "internal/cli", "examples/...", "bench/...", "docs/...", "internal/house",
+	"cmd/...", "internal/cli", "examples/...", "bench/...", "docs/...", "internal/house", "metrics/promcheck",
 	"runner/shim",          // is a process of its own
 	"runner/fakerun",       // likewise, in tests
 	"runner/container/...", // its helper is one, too; and for tests

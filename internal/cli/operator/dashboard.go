@@ -19,6 +19,7 @@ import (
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/submit"
 	"github.com/berthq/berth/internal/cli/worker"
+	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/web"
 )
@@ -35,6 +36,8 @@ type pageFlags struct {
 	demo   bool
 	// anywhere: a free port will do when the usual one is taken
 	anywhere bool
+
+	metrics string // an address; "": only behind the token, on the dashboard's own
 }
 
 func (f *pageFlags) bind(s *pflag.FlagSet) {
@@ -55,6 +58,7 @@ func newDashboard(g *cli.Globals) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	f.bind(cmd.Flags())
+	cmd.Flags().StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics at `HOST:PORT` too, without a token")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.listen == "" {
 			return exit.Errorf(exit.Usage, "a dashboard needs an address").Hinted("berth dashboard --http %s", defaultHTTP)
@@ -71,6 +75,14 @@ func newDashboard(g *cli.Globals) *cobra.Command {
 			}
 			if !g.Console().TTY {
 				_, _ = fmt.Fprintln(g.Out(), p.url) // for a program that starts it
+			}
+			if f.metrics != "" {
+				page := p.server.Metrics()
+				end, err := worker.ServeMetrics(f.metrics, metrics.Pages{metrics.Path: page, metrics.FleetPath: page}, worker.Logger(g))
+				if err != nil {
+					return exit.With(exit.Failed, errors.Join(err, p.listener.Close()))
+				}
+				defer end()
 			}
 			return p.server.Serve(ctx, p.listener)
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/worker"
 	"github.com/berthq/berth/internal/config"
+	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/natsembed"
 	"github.com/berthq/berth/queue"
 )
@@ -58,7 +59,7 @@ func newUp(g *cli.Globals) *cobra.Command {
 	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
 	settings := worker.Bind(cmd)
 	s.Lookup("store").Usage = "folder for the broker's streams and the state of runs"
-	cli.Reserve(cmd, cli.Reserved{Flags: []string{"install", "metrics"}})
+	cli.Reserve(cmd, cli.Reserved{Flags: []string{"install"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.pages.given = cmd.Flags().Changed("http")
 		if f.demo {
@@ -136,7 +137,14 @@ func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 	}
 	defer beside.end() // the pages show how it ends
 	if !f.noWorker {
-		return worker.Serve(signals, g, at.worker, q, broker.ClientURL(), log)
+		return worker.Serve(signals, g, at.worker, q, broker.ClientURL(), beside.metrics, log)
+	}
+	if addr := at.worker.Metrics; addr != "" && beside.metrics != nil {
+		end, err := worker.ServeMetrics(addr, beside.metrics, log)
+		if err != nil {
+			return exit.With(exit.Failed, err)
+		}
+		defer end()
 	}
 	log.Info("broker_ready", "server", broker.ClientURL())
 	<-signals.Claim.Done()
@@ -145,8 +153,9 @@ func up(ctx context.Context, g *cli.Globals, f upFlags, at stored) error {
 
 // beside is what runs beside the worker: the dashboard.
 type beside struct {
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	metrics metrics.Pages // of the dashboard
 }
 
 func (b *beside) end() {
@@ -165,6 +174,7 @@ func startBeside(g *cli.Globals, f upFlags, q *queue.Queue, to queue.ConnectOpti
 		}
 		if p != nil {
 			log.Info("dashboard", "address", p.listener.Addr().String())
+			b.metrics = metrics.Pages{metrics.FleetPath: p.server.Metrics()}
 			b.wg.Go(func() {
 				if err := p.server.Serve(ctx, p.listener); err != nil {
 					log.Error("dashboard_ended", "err", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/internal/logs"
+	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/worker"
 )
@@ -52,7 +53,7 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 	cmd.Flags().SortFlags = false
 	settings := Bind(cmd)
 	printOnly := cmd.Flags().Bool("config-print", false, "show every setting and where it came from, and end")
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"install"}, Flags: []string{"metrics"}})
+	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"install"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, from, err := settings.Load(g.Env())
 		if err != nil {
@@ -118,21 +119,29 @@ func run(ctx context.Context, g *cli.Globals, w config.Worker) error {
 		return cli.Broker(err)
 	}
 	defer q.Close()
-	return Serve(signals, g, w, q, nc.ConnectedUrlRedacted(), log)
+	return Serve(signals, g, w, q, nc.ConnectedUrlRedacted(), nil, log)
 }
 
-// Serve runs a worker on a queue until the contexts end it. server is the broker's address for people.
-func Serve(signals Contexts, g *cli.Globals, w config.Worker, q *queue.Queue, server string, log *slog.Logger) error {
+// Serve runs a worker on a queue until the contexts end it. server is the broker's address for people; beside are pages
+// of the same process that its metrics address shows too.
+func Serve(signals Contexts, g *cli.Globals, w config.Worker, q *queue.Queue, server string, beside metrics.Pages, log *slog.Logger) error {
 	cfg, err := Config(w, g.Env(), log)
 	if err != nil {
 		return err
 	}
 	cfg.Queue = q
-	cfg.OnReady = func(r worker.Ready) { ready(g, log, r, server) }
-	house, err := worker.New(cfg)
-	if err != nil {
+	m := newMeasured(q, g.Env().Now, log)
+	cfg.Runs = m.registry.Runs
+	var house *worker.Worker
+	cfg.OnReady = func(r worker.Ready) { m.house.Store(house); ready(g, log, r, server) }
+	if house, err = worker.New(cfg); err != nil {
 		return exit.With(exit.Usage, err)
 	}
+	end, err := m.serve(w.Metrics, beside, log)
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	defer end()
 	err = house.Run(signals.Claim, signals.Work)
 	if signals.Claim.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, worker.ErrDetach)) {
 		return nil // it ended as it was asked to
