@@ -186,6 +186,7 @@ func (w *Worker) serveOthers(ctx context.Context) *sync.WaitGroup {
 	g.Go(func() { w.guard(ctx) })
 	g.Go(func() { w.askFrameworks(ctx) })
 	g.Go(func() { w.askEngine(ctx) })
+	g.Go(func() { w.tidyCheckpoints(ctx) })
 	g.Go(func() { w.shares.follow(ctx, w) })
 	g.Go(func() { w.ages.follow(ctx, w) })
 	g.Go(func() {
