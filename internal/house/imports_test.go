@@ -26,6 +26,7 @@ var rooms = map[string][]string{
 	"internal/version": {},
 	"internal/config":  {"job"},
 	"internal/logs":    {"job"},
+	"internal/webhook": {},
 	"internal/house":   {},
 	"internal/day":     {"job", "queue"},
 	"docs":             {},

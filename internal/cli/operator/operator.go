@@ -30,7 +30,7 @@ func Root(env cli.Env) *cobra.Command {
 		&cobra.Group{ID: "setup", Title: "Setting up:"})
 	add(cmd, "jobs", submit.New(g), newStatus(g), newShow(g), newLogs(g), newWait(g), newCancel(g), newResults(g), submit.NewEstimate(g))
 	add(cmd, "jobs", newExplain(g), newHold(g), newRelease(g), newSet(g), newRetry(g), newDead(g))
-	add(cmd, "jobs", newReport(g), newEvents(g))
+	add(cmd, "jobs", newReport(g), newEvents(g), newWebhook(g))
 	add(cmd, "jobs", lease.New(g), lease.NewRun(g))
 	add(cmd, "machines", newGPUs(g), newMachines(g), newCheck(g), newDrain(g), newUndrain(g), newProject(g))
 	add(cmd, "setup", newUp(g), newJoin(g), newToken(g), worker.New(g), newDashboard(g), newDoctor(g), newVersion(g))
