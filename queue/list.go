@@ -173,7 +173,7 @@ func (q *Queue) ListTasks(ctx context.Context, number uint64, from, limit int) (
 		return nil, 0, err
 	}
 	if !j.IsGroup() {
-		return nil, 0, fmt.Errorf("job %d is not a group", number)
+		return nil, 0, fmt.Errorf("%w: job %d is not a group", ErrBadRequest, number)
 	}
 	var refs []Ref
 	for pos := from; pos < min(from+limit, j.Tasks.Count); pos++ {

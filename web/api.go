@@ -124,15 +124,7 @@ func (s *Server) jobs(r *http.Request) (any, error) {
 	list, total := s.hub.index.list(w)
 	s.hub.addProgress(list)
 	users, projects := s.hub.index.owners()
-	return struct {
-		stamp
-		Loaded   bool     `json:"loaded"`
-		Total    int      `json:"total"`
-		Offset   int      `json:"offset"`
-		Jobs     []row    `json:"jobs"`
-		Users    []string `json:"users"`
-		Projects []string `json:"projects"`
-	}{s.stamp(), s.hub.isLoaded(), total, w.offset, list, users, projects}, nil
+	return jobsAnswer{s.stamp(), s.hub.isLoaded(), total, w.offset, list, users, projects}, nil
 }
 
 // reasons says of the jobs that a page shows why they wait, as berth status says it. It is asked for after the list: the
@@ -167,10 +159,7 @@ func (s *Server) reasons(r *http.Request) (any, error) {
 	for _, v := range views {
 		words[v.Ref.String()] = v.Reason
 	}
-	return struct {
-		stamp
-		Reasons map[string]string `json:"reasons"`
-	}{s.stamp(), words}, nil
+	return reasonsAnswer{s.stamp(), words}, nil
 }
 
 func number(text string, otherwise, most int) (int, error) {

@@ -45,10 +45,7 @@ func (s *Server) submit(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "%v", err)
 	}
-	return struct {
-		stamp
-		Receipt json.RawMessage `json:"receipt"`
-	}{s.stamp(), receipt}, nil
+	return receiptAnswer{s.stamp(), receipt}, nil
 }
 
 func (s *Server) actOnJob(r *http.Request) (any, error) {

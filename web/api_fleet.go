@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -9,17 +8,11 @@ import (
 )
 
 func (s *Server) machines(*http.Request) (any, error) {
-	return struct {
-		stamp
-		Machines []queue.Machine `json:"machines"`
-	}{s.stamp(), s.hub.fleet()}, nil
+	return machinesAnswer{s.stamp(), s.hub.fleet()}, nil
 }
 
 func (s *Server) machineHistory(r *http.Request) (any, error) {
-	return struct {
-		stamp
-		Points []json.RawMessage `json:"points"`
-	}{s.stamp(), s.hub.history(r.PathValue("name"))}, nil
+	return historyAnswer{s.stamp(), s.hub.history(r.PathValue("name"))}, nil
 }
 
 func (s *Server) leases(r *http.Request) (any, error) {
@@ -37,12 +30,7 @@ func (s *Server) leases(r *http.Request) (any, error) {
 		held = append(held, some...)
 	}
 	list, _ := s.hub.index.list(wish{kind: "lease", limit: pageMost})
-	return struct {
-		stamp
-		Held   []queue.HeldLease `json:"held"`
-		Leases []row             `json:"leases"`
-		Silent []string          `json:"silent"` // machines that did not answer
-	}{s.stamp(), held, list, silent}, nil
+	return leasesAnswer{s.stamp(), held, list, silent}, nil
 }
 
 func (s *Server) dead(r *http.Request) (any, error) {
@@ -50,10 +38,7 @@ func (s *Server) dead(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		stamp
-		Dead []queue.DeadLetter `json:"dead"`
-	}{s.stamp(), append([]queue.DeadLetter{}, letters...)}, nil
+	return deadAnswer{s.stamp(), append([]queue.DeadLetter{}, letters...)}, nil
 }
 
 func (s *Server) usage(r *http.Request) (any, error) {
@@ -73,15 +58,9 @@ func (s *Server) usage(r *http.Request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "minutes: want at least 1")
 	}
 	now := s.o.Now().UTC()
-	return struct {
-		usage
-		Now time.Time `json:"now"`
-	}{s.hub.index.gpuTime(by, time.Duration(minutes)*time.Minute, now), now}, nil
+	return usageAnswer{s.hub.index.gpuTime(by, time.Duration(minutes)*time.Minute, now), now}, nil
 }
 
 func (s *Server) audit(*http.Request) (any, error) {
-	return struct {
-		stamp
-		Events []queue.Event `json:"events"`
-	}{s.stamp(), s.hub.eventsOf(0, 500)}, nil
+	return auditAnswer{s.stamp(), s.hub.eventsOf(0, 500)}, nil
 }

@@ -72,7 +72,7 @@ func masked(spec job.Spec) job.Spec {
 // taskLine is one task in a sweep's table.
 type taskLine struct {
 	queue.JobView
-	ID     string          `json:"id"`
+	Typed  string          `json:"id"` // what people type: number.index
 	Params map[string]any  `json:"params,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
 }
@@ -92,17 +92,13 @@ func (s *Server) jobTasks(r *http.Request) (any, error) {
 	}
 	lines := make([]taskLine, 0, len(views))
 	for _, v := range views {
-		l := taskLine{JobView: v, ID: v.Ref.String(), Params: queue.TaskParams(v.Job, v.Ref.Index)}
+		l := taskLine{JobView: v, Typed: v.Ref.String(), Params: queue.TaskParams(v.Job, v.Ref.Index)}
 		if v.Record != nil && v.Record.Result != nil {
 			l.Output = v.Record.Result.Output
 		}
 		lines = append(lines, l)
 	}
-	return struct {
-		stamp
-		Tasks []taskLine `json:"tasks"`
-		Next  int        `json:"next"`
-	}{s.stamp(), lines, next}, nil
+	return tasksAnswer{s.stamp(), lines, next}, nil
 }
 
 func (s *Server) series(r *http.Request) (any, error) {
@@ -125,11 +121,7 @@ func (s *Server) series(r *http.Request) (any, error) {
 	if points.GPUs == nil {
 		points.GPUs = map[string]telemetry.GPUSeries{}
 	}
-	return struct {
-		stamp
-		Attempt int              `json:"attempt"`
-		Series  telemetry.Series `json:"series"`
-	}{s.stamp(), attempt, points}, nil
+	return seriesAnswer{s.stamp(), attempt, points}, nil
 }
 
 func (s *Server) explain(r *http.Request) (any, error) {

@@ -46,7 +46,9 @@ type Server struct {
 	tails   *tails
 	started time.Time
 	files   http.Handler
-	ctx     context.Context // of what runs behind requests, from Serve on
+	// document is the API in OpenAPI, made once.
+	document func() ([]byte, error)
+	ctx      context.Context // of what runs behind requests, from Serve on
 }
 
 // New makes a dashboard; Serve runs it.
@@ -58,7 +60,7 @@ func New(o Options) *Server {
 	if err != nil {
 		panic(err) // a constant path
 	}
-	return &Server{o: o, hub: newHub(o.Queue, o.Logger, o.Now), tails: newTails(o.Queue), started: o.Now(), files: http.FileServerFS(sub)}
+	return &Server{o: o, hub: newHub(o.Queue, o.Logger, o.Now), tails: newTails(o.Queue), started: o.Now(), files: http.FileServerFS(sub), document: sync.OnceValues(describe)}
 }
 
 // Token is what lets a browser act.
@@ -129,32 +131,13 @@ func (s *Server) Handler() http.Handler {
 
 // routes are the API's.
 func (s *Server) routes(m *http.ServeMux) {
-	for pattern, do := range map[string]func(*http.Request) (any, error){
-		"GET /api/v1/overview":                s.overview,
-		"GET /api/v1/jobs":                    s.jobs,
-		"GET /api/v1/jobs/{id}":               s.job,
-		"GET /api/v1/jobs/{id}/tasks":         s.jobTasks,
-		"GET /api/v1/jobs/{id}/series":        s.series,
-		"GET /api/v1/jobs/{id}/explain":       s.explain,
-		"GET /api/v1/machines":                s.machines,
-		"GET /api/v1/machines/{name}/history": s.machineHistory,
-		"GET /api/v1/leases":                  s.leases,
-		"GET /api/v1/dead":                    s.dead,
-		"GET /api/v1/usage":                   s.usage,
-		"GET /api/v1/timeline":                s.timeline,
-		"GET /api/v1/reasons":                 s.reasons,
-		"GET /api/v1/audit":                   s.audit,
-
-		"POST /api/v1/jobs":                              s.submit,
-		"POST /api/v1/jobs/{id}/{verb}":                  s.actOnJob,
-		"POST /api/v1/dead/{id}/drop":                    s.dropDead,
-		"POST /api/v1/machines/{name}/{verb}":            s.actOnMachine,
-		"POST /api/v1/machines/{name}/gpus/{gpu}/{verb}": s.actOnGPU,
-	} {
-		m.HandleFunc(pattern, s.answer(do))
+	for _, r := range api {
+		if r.stream != nil {
+			m.HandleFunc(r.pattern, func(w http.ResponseWriter, q *http.Request) { r.stream(s, w, q) })
+			continue
+		}
+		m.HandleFunc(r.pattern, s.answer(func(q *http.Request) (any, error) { return r.do(s, q) }))
 	}
-	m.HandleFunc("GET /api/v1/jobs/{id}/log", s.logStream)
-	m.HandleFunc("GET /api/v1/events", s.events)
 	m.Handle("GET "+metrics.Path, s.Metrics())
 	m.HandleFunc("/api/", s.answer(func(r *http.Request) (any, error) {
 		return nil, refuse(http.StatusNotFound, "no such path: %s", strings.ToValidUTF8(r.URL.Path, "?"))

@@ -93,10 +93,5 @@ func (s *Server) timeline(r *http.Request) (any, error) {
 	}
 	st, back := s.stamp(), time.Duration(minutes)*time.Minute
 	segments, cut := s.hub.index.timeline(back, st.Now)
-	return struct {
-		stamp
-		From     time.Time `json:"from"`
-		Segments []segment `json:"segments"`
-		Cut      bool      `json:"cut,omitempty"` // the oldest are left out
-	}{st, st.Now.Add(-back), segments, cut}, nil
+	return timelineAnswer{st, st.Now.Add(-back), segments, cut}, nil
 }

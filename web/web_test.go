@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +23,14 @@ const token = "the-token"
 
 // house is a broker with a dashboard.
 type house struct {
-	t      *testing.T
+	t      testing.TB
 	broker *natstest.Broker
 	q      *queue.Queue
 	s      *Server
 	url    string
 }
 
-func newHouse(t *testing.T, change ...func(*Options)) *house {
+func newHouse(t testing.TB, change ...func(*Options)) *house {
 	t.Helper()
 	h := &house{t: t, broker: natstest.New(t)}
 	nc := h.broker.Connect()
@@ -337,41 +335,4 @@ func TestAssetsWeighLittle(t *testing.T) {
 		t.Errorf("the assets weigh %d bytes, want under 2 MiB; %v", size, err)
 	}
 	t.Logf("assets: %d KiB", size>>10)
-}
-
-// A hundred thousand jobs: the first page under 300 ms, and under 200 MiB for the index.
-func TestHundredThousandJobs(t *testing.T) {
-	if os.Getenv("BERTH_LONG") == "" {
-		t.Skip("set BERTH_LONG=1 (make test-all)")
-	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	x := newIndex()
-	start := time.Now()
-	for i := range 100_000 {
-		n := uint64(i + 1)
-		j := &job.Job{Project: "vision", User: "ada", SubmittedAt: start, Spec: job.Spec{Name: fmt.Sprintf("train-%d", i), Command: job.Command{"true"}}}
-		x.seeJob(queue.JobView{Ref: queue.JobRef(n), Number: n, Name: j.Spec.Name, Project: j.Project, User: j.User, State: job.Queued, QueuedAt: start, Job: j})
-		ended := start.Add(time.Minute)
-		x.seeRecord(queue.JobRef(n), &job.Record{Number: n, State: job.Succeeded, QueuedAt: start, StartedAt: &start, EndedAt: &ended, Machine: "m1",
-			Attempts: []job.Attempt{{Attempt: 1, Devices: []string{"GPU-1"}, StartedAt: start, EndedAt: &ended}}})
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	used := (after.HeapAlloc - before.HeapAlloc) >> 20
-	for _, w := range []wish{{limit: 50}, {limit: 50, text: "train-99"}, {limit: 50, sort: "name"}, {limit: 50, offset: 99_950}} {
-		began := time.Now()
-		page, total := x.list(w)
-		took := time.Since(began)
-		t.Logf("%+v: %d of %d in %v", w, len(page), total, took)
-		if took > 300*time.Millisecond {
-			t.Errorf("%+v took %v, want under 300 ms", w, took)
-		}
-	}
-	t.Logf("the index of 100,000 jobs: %d MiB", used)
-	if used > 200 {
-		t.Errorf("%d MiB, want under 200", used)
-	}
-	runtime.KeepAlive(x)
 }
