@@ -37,7 +37,7 @@ func heapMiB() uint64 {
 
 // The whole process, broker and test with it, stays under 200 MiB of heap with a hundred thousand jobs in the index.
 // It does not run beside others: they would be counted.
-func TestMemoryOfAHundredThousandJobs(t *testing.T) {
+func TestHundredThousandJobs(t *testing.T) {
 	h := newHouse(t)
 	before := heapMiB()
 	h.fill(many)

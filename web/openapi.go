@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/berthq/berth/internal/version"
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/telemetry"
 )
@@ -91,7 +90,7 @@ func describe() ([]byte, error) {
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
-		"info":    object{"title": "Berth's dashboard", "version": version.Version, "description": "Under the pages of the dashboard. Fields may be added, and keep their meaning; `version` counts otherwise."},
+		"info":    object{"title": "Berth's dashboard", "version": "1", "description": "Under the pages of the dashboard. Fields may be added, and keep their meaning; `version` counts otherwise."},
 		"paths":   paths,
 		"components": object{
 			"schemas":         object{"Refusal": refusal},
