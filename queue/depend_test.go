@@ -258,6 +258,7 @@ func TestJanitorLetsGo(t *testing.T) {
 	parent := b.submit(newJob("parent"))
 	child := b.submit(childOf("child", "parent"))
 	b.waits(child)
+	eventually(t, "the parent knows", func() bool { rec := b.record(parent); return rec != nil && rec.Awaited })
 	if _, err := b.q.records.change(b.ctx, parent, func(rec *job.Record) (*job.Record, error) {
 		b.q.closeRecord(&job.Job{}, parent, rec, job.Result{State: job.Succeeded})
 		rec.Awaited = false // nobody will be told
