@@ -17,7 +17,7 @@ func TestPictures(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documentation is for all
 		t.Fatal(err)
 	}
-	b := open(t, up(t, "--demo"))
+	b := open(t, up(t, "--demo", "--demo-pace", "3"))
 	b.visit("/")
 	if mark := b.says(`document.querySelector(".demo").innerText`); mark == "" {
 		t.Error("the demonstration is not marked as one")
@@ -33,7 +33,7 @@ func TestPictures(t *testing.T) {
 		})()`, &id)
 		return id
 	}
-	job := ask(`!j.tasks && j.monitored && j.gpus > 1`)
+	job := ask(`j.monitored && j.name === "train-segmentation"`)
 	sweep := ask(`j.tasks && j.name.includes("sweep")`)
 	b.until(`document.querySelectorAll(".track i").length > 20`)
 	shots := func(scheme, suffix string, pages map[string]string) {
