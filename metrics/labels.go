@@ -15,10 +15,9 @@ const (
 type names struct {
 	mu   sync.Mutex
 	seen map[string]bool
-	most int
 }
 
-func newNames(most int) *names { return &names{seen: map[string]bool{}, most: most} }
+func newNames() *names { return &names{seen: map[string]bool{}} }
 
 func (n *names) of(name string) string {
 	n.mu.Lock()
@@ -26,7 +25,7 @@ func (n *names) of(name string) string {
 	switch {
 	case n.seen[name]:
 		return name
-	case len(n.seen) >= n.most:
+	case len(n.seen) >= mostProjects:
 		return other
 	}
 	n.seen[name] = true

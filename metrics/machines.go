@@ -72,7 +72,7 @@ func collectMachine(to chan<- prometheus.Metric, m queue.Machine) {
 	gauge(to, running, float64(len(m.Running)), m.Name)
 	gauge(to, warnings, float64(len(m.Warnings)), m.Name)
 	gauge(to, seen, float64(m.At.UnixMilli())/1000, m.Name)
-	few, held := newNames(mostProjects), map[string]int{}
+	few, held := newNames(), map[string]int{}
 	for project, n := range m.Projects {
 		held[few.of(project)] += n
 	}

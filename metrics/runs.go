@@ -28,7 +28,7 @@ func newRuns() *Runs {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &Runs{
-		projects: newNames(mostProjects),
+		projects: newNames(),
 		started:  counter("berth_runs_started_total", "Attempts started by this worker.", "project"),
 		ended:    counter("berth_runs_ended_total", "Attempts ended on this worker, by outcome.", "project", "outcome"),
 		gpu:      counter("berth_run_gpu_seconds_total", "Seconds for which ended attempts held GPUs, times their GPUs.", "project"),
@@ -83,7 +83,7 @@ type Jobs struct {
 
 func newJobs() *Jobs {
 	return &Jobs{
-		projects: newNames(mostProjects),
+		projects: newNames(),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "berth_jobs_ended_total", Help: "Jobs and tasks that ended, by state, since this process follows them.",
 		}, []string{"project", "state"}),

@@ -35,7 +35,7 @@ var (
 func (w waits) Describe(to chan<- *prometheus.Desc) { to <- jobsWaiting; to <- oldestWait }
 
 func (w waits) Collect(to chan<- prometheus.Metric) {
-	now, few := w.now(), newNames(mostProjects)
+	now, few := w.now(), newNames()
 	sum := map[Waiting]Oldest{}
 	for at, o := range w.from() {
 		at.Project = few.of(at.Project)

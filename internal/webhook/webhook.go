@@ -106,7 +106,7 @@ func Verify(secret []byte, header string, body []byte, now time.Time, oldest tim
 	seconds, err := strconv.ParseInt(t, 10, 64)
 	got, hexErr := hex.DecodeString(v1)
 	if !ok || err != nil || hexErr != nil {
-		return fmt.Errorf("%w: %q has not the form t=...,v1=...", ErrSignature, header)
+		return fmt.Errorf("%w: %q has not the form t=SECONDS,v1=HEX", ErrSignature, header)
 	}
 	if !hmac.Equal(got, sum(secret, t, body)) {
 		return ErrSignature
