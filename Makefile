@@ -34,11 +34,9 @@ lint: ## gofmt, vet and golangci-lint (installs it when missing)
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	@command -v golangci-lint >/dev/null || test -x "$$(go env GOPATH)/bin/golangci-lint" || \
-	  go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@latest
+	  go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	PATH="$$PATH:$$(go env GOPATH)/bin" golangci-lint run ./...
 
-FUZZTIME ?= 20s
-.PHONY: engine
 .PHONY: vm
 vm: ## tests of isolation on a machine of their own with cgroup v2 (qemu; about 3 minutes)
 	runner/vm.sh "$${XDG_CACHE_HOME:-$$HOME/.cache}/berth/kernel"
@@ -47,6 +45,7 @@ vm: ## tests of isolation on a machine of their own with cgroup v2 (qemu; about 
 engine: ## unpack a container engine into the cache folder, for the tests of containers (Debian, as root)
 	runner/container/enginetest/fetch.sh "$${XDG_CACHE_HOME:-$$HOME/.cache}/berth/engine"
 
+FUZZTIME ?= 20s
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@set -e; for p in $$(go list ./...); do \
