@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -324,7 +325,7 @@ func (d *demonstration) marks() {
 		d.t.Fatal(err)
 	}
 	cmd := exec.Command("berth", "status")
-	cmd.Env = append(d.env, "TERM=xterm")
+	cmd.Env = slices.Concat(d.env, []string{"TERM=xterm"})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	err = cmd.Start()
 	if err := errors.Join(err, slave.Close()); err != nil {

@@ -123,8 +123,8 @@ func demoEnv(env cli.Env, dir string, to queue.ConnectOptions) cli.Env {
 			kept = append(kept, kv)
 		}
 	}
-	env.Environ = append(kept, "BERTH_SERVER="+to.URL, "BERTH_TOKEN="+to.Token, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
-	env.Dir, env.Stdin = dir, bytes.NewReader(nil)
+	kept = append(kept, "BERTH_SERVER="+to.URL, "BERTH_TOKEN="+to.Token, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
+	env.Environ, env.Dir, env.Stdin = kept, dir, bytes.NewReader(nil)
 	return env
 }
 
