@@ -23,7 +23,7 @@ type standing struct {
 	Degraded bool `json:"degraded,omitempty"`
 	// Statistics are the founding ones, of its slots.
 	Statistics gpuslots.Stats `json:"statistics"`
-	best     float64
+	best       float64
 }
 
 // rank puts the best machine first: one that takes jobs before one that drains, more idle GPUs before fewer, then the
