@@ -121,6 +121,7 @@ func TestJanitorPassesByWhatIsInPlace(t *testing.T) {
 	for _, ref := range children {
 		b.waits(ref)
 	}
+	eventually(t, "their parent knows of them", func() bool { rec := b.record(parent); return rec != nil && rec.Awaited })
 	eventually(t, "the others are on their lane", func() bool { return b.onLanes() == many+1 })
 
 	q := b.open()
