@@ -20,8 +20,13 @@ import (
 // whoever needs it.
 const laneIdle = 24 * time.Hour
 
-// changeLull is the least time between two tellings of changed lanes.
-const changeLull = 20 * time.Millisecond
+// changeLull is the least time between two tellings of changed lanes, and lullEach what each lane there is adds to it:
+// whoever is told looks at all of them, and with fifty workers and a thousand lanes that a matrix has just made, the
+// broker would do nothing else. With 1,500 lanes it is a third of a second.
+const (
+	changeLull = 20 * time.Millisecond
+	lullEach   = 200 * time.Microsecond
+)
 
 // LaneInfo is one lane in use.
 type LaneInfo struct {
@@ -204,7 +209,7 @@ func (t *laneTable) nudge() {
 // t.mu is held.
 func (t *laneTable) signal() {
 	t.list = nil
-	switch wait := changeLull - time.Since(t.told); {
+	switch wait := changeLull + time.Duration(len(t.lanes))*lullEach - time.Since(t.told); {
 	case wait <= 0:
 		t.tell()
 	case t.later == nil:
