@@ -101,7 +101,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"name": "m2", "store": "/s", "gpus": "0-1,GPU-abc", "slots": "auto", "gpu-source": "sim:4x24Gi", "reserve-memory": "512",
 		"max-util": "40", "min-score": "0.25", "weights": "memory=1", "foreign": "block", "foreign-ignore": "Xwayland", "settle": "1s",
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
-		"no-ranking": "true", "open-gpus": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets", "users": "/etc/berth/users",
+		"no-ranking": "true", "open-gpus": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets", "users": "/etc/berth/users", "allow-root": "true",
 		"runner": "container", "container-socket": "/run/podman/podman.sock", "container-gpus": "hook",
 		"log-cap": "2Gi", "max-processes": "500", "allow-root": "true", "metrics": "127.0.0.1:9464",
 	}
@@ -346,5 +346,30 @@ func TestClientWithoutAnyFile(t *testing.T) {
 	bad := write(t, t.TempDir(), "client.env", "BERTH_SERVR=x\n")
 	if _, _, err := config.LoadClient(config.ClientSources{File: bad}); err == nil || !strings.Contains(err.Error(), "did you mean BERTH_SERVER?") {
 		t.Errorf("a misspelt key: %v", err)
+	}
+}
+
+// What is written for a service is read back as it was meant, and leaves the defaults to the program.
+func TestKeyFileText(t *testing.T) {
+	t.Parallel()
+	_, from, err := config.LoadWorker(config.WorkerSources{Host: "m", Root: true, Flags: workerFlags(t, "--store", "state", "--label", "rack=a b,x=$y")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.Absolute("/srv", "store", "users")
+	text, err := config.KeyFileText("settings", from, config.Client{Server: "nats://b:4222", Token: "t\"$`\\"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "SLOTS") || strings.Contains(text, "USERS") {
+		t.Errorf("defaults stand in\n%s", text)
+	}
+	file := write(t, t.TempDir(), "worker.env", text)
+	w, _, err := config.LoadWorker(config.WorkerSources{Host: "m", Root: true, File: file})
+	if err != nil || w.Store != "/srv/state" || w.Label["rack"] != "a b" || w.Label["x"] != "$y" {
+		t.Errorf("store %q, labels %v, %v", w.Store, w.Label, err)
+	}
+	if _, err := config.KeyFileText("x", from, config.Client{Token: "a\nBERTH_WORKER_ALLOW_ROOT=true"}); err == nil {
+		t.Error("a token with a line break was written")
 	}
 }

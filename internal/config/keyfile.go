@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -100,4 +101,46 @@ func clip(s string) string {
 		return string(r[:60]) + "…"
 	}
 	return s
+}
+
+// KeyFileText is a file of KEY=VALUE lines that this package and systemd read back, with the settings that somebody
+// made: flags, environment and the file before. The defaults of a later version shall count.
+func KeyFileText(comment string, worker Settings, to Client) (string, error) {
+	var b strings.Builder
+	b.WriteString("# " + comment + "\n")
+	lines := [][2]string{{"SERVER", to.Server}, {"CREDS", to.Creds}, {"TOKEN", to.Token}}
+	for i := range lines {
+		lines[i][0] = ClientPrefix + lines[i][0]
+	}
+	for _, s := range worker {
+		if s.Layer != LayerDefault {
+			lines = append(lines, [2]string{s.Key, s.Value})
+		}
+	}
+	for _, kv := range lines {
+		if strings.ContainsAny(kv[1], "\n\r\x00") {
+			return "", fmt.Errorf("the value of %s has a line break, which no such file can hold", kv[0])
+		}
+		if kv[1] != "" {
+			fmt.Fprintf(&b, "%s=%s\n", kv[0], quoteValue(kv[1]))
+		}
+	}
+	return b.String(), nil
+}
+
+// Absolute makes the named settings, which are paths, independent of the folder they were given in.
+func (s Settings) Absolute(dir string, names ...string) {
+	for i := range s {
+		if slices.Contains(names, s[i].Name) && s[i].Value != "" && !filepath.IsAbs(s[i].Value) {
+			s[i].Value = filepath.Join(dir, s[i].Value)
+		}
+	}
+}
+
+// Folder is where Berth's files of settings are: the machine's, or the user's; "" where the user has no home.
+func Folder(environ []string, system bool) string {
+	if system {
+		return systemConfigDir
+	}
+	return userConfigDir(environMap(environ))
 }

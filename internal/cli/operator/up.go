@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -29,6 +28,8 @@ type upFlags struct {
 	noWorker bool
 	insecure bool
 	demo     bool
+	install  bool
+	service  worker.Installation
 	pace     float64 // of the demonstration
 	pages    pageFlags
 	cert     string
@@ -45,7 +46,8 @@ func newUp(g *cli.Globals) *cobra.Command {
 			"Ctrl-C drains (what runs is finished), Ctrl-C again stops what runs; SIGTERM leaves it to the next berth up.",
 		Example: "  berth up\n  berth up --gpu-source sim:4x24Gi          # no GPU needed\n" +
 			"  berth up --demo                           # a made-up day on simulated GPUs, in a folder of its own\n" +
-			"  berth up --listen 0.0.0.0:4222 --tls-cert cert.pem --tls-key key.pem --no-worker",
+			"  berth up --listen 0.0.0.0:4222 --tls-cert cert.pem --tls-key key.pem --no-worker\n" +
+			"  sudo berth up --install --now             # as a service of systemd",
 		Args: cli.Takes(0, 0, ""),
 	}
 	s := cmd.Flags()
@@ -57,11 +59,15 @@ func newUp(g *cli.Globals) *cobra.Command {
 	s.StringVar(&f.cert, "tls-cert", "", "certificate `FILE` of the broker, for an address that others reach")
 	s.StringVar(&f.key, "tls-key", "", "its private key `FILE`")
 	s.BoolVar(&f.insecure, "insecure", false, "let others reach it without TLS: token and jobs are readable on the network")
+	own := flagNames(s)
 	settings := worker.Bind(cmd)
+	f.bindInstall(cmd)
 	s.Lookup("store").Usage = "folder for the broker's streams and the state of runs"
-	cli.Reserve(cmd, cli.Reserved{Flags: []string{"install"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.pages.given = cmd.Flags().Changed("http")
+		if err := f.checkInstall(cmd); err != nil {
+			return err
+		}
 		if f.demo {
 			if !cmd.Flags().Changed("listen") {
 				f.listen = "127.0.0.1:0" // beside a real one
@@ -76,6 +82,9 @@ func newUp(g *cli.Globals) *cobra.Command {
 			return err
 		}
 		f.tell(&w, from)
+		if f.install {
+			return f.writeService(cmd, g, w, from, own)
+		}
 		return up(cmd.Context(), g, f, stores(w, from))
 	}
 	return cmd
@@ -219,23 +228,21 @@ func keptToken(g *cli.Globals) (string, error) {
 	if err != nil {
 		return "", exit.With(exit.Usage, err)
 	}
-	data, err := os.ReadFile(path)
+	before, err := config.ReadClientFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", exit.Errorf(exit.Failed, "the token of the broker before: %w", err)
 	}
-	for line := range strings.Lines(string(data)) {
-		if token, ok := strings.CutPrefix(strings.TrimSpace(line), "BERTH_TOKEN="); ok {
-			return strings.Trim(token, `"`), nil
-		}
-	}
-	return "", nil
+	return before.Token, nil
 }
 
-// clientFile is where this user's commands find the broker.
-func clientFile(env cli.Env) (string, error) { return config.ClientFile(env.Environ, false) }
+// clientFile is where this user's commands find the broker. A service of the machine has no home: it is everybody's.
+func clientFile(env cli.Env) (string, error) {
+	system := os.Geteuid() == 0 && config.Folder(env.Environ, false) == ""
+	return config.ClientFile(env.Environ, system)
+}
 
 func (f upFlags) certificate() (*tls.Config, error) {
 	if (f.cert == "") != (f.key == "") {

@@ -64,7 +64,6 @@ type flags struct {
 
 // reserved flags come with the features they ask for.
 var reserved = cli.Reserved{
-	Verbs: []string{"init"},
 	Flags: []string{"preemptible", "progress"},
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/berthq/berth/internal/cli"
@@ -49,12 +48,9 @@ func (f *flags) read(env cli.Env, args []string, dash int) ([]source, error) {
 	return all, nil
 }
 
-// noDash answers words without -- in front: a verb mistyped, a spec without -f, or a command.
+// noDash answers words without -- in front: a spec without -f, or a command.
 func noDash(args []string) error {
 	word := args[0]
-	if slices.Contains(reserved.Verbs, word) {
-		return exit.Errorf(exit.Usage, "submit %s is not in this version yet", word)
-	}
 	switch filepath.Ext(word) {
 	case ".yaml", ".yml", ".json":
 		return exit.Errorf(exit.Usage, "a job spec needs -f in front").Hinted("did you mean submit -f %s?", word)

@@ -75,6 +75,29 @@ func TestSchemaTakesTheExamples(t *testing.T) {
 	}
 }
 
+// What submit init writes is a spec for the schema and for the parser.
+func TestSchemaTakesTheTemplates(t *testing.T) {
+	t.Parallel()
+	schema := printedSchema(t)
+	for _, kind := range kinds {
+		text, err := templates.ReadFile("templates/" + kind + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := complaint(t, schema, text); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		specs, err := job.ParseSpecs(text, kind)
+		if err != nil || len(specs) != 1 {
+			t.Errorf("%s: %d specs, %v", kind, len(specs), err)
+			continue
+		}
+		if err := job.Validate(specs[0]); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // The schema and the parser say yes and no to the same specs.
 func TestSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 		defer stop()
 		return run(ctx, g, f, args, cmd.ArgsLenAtDash())
 	}
-	cmd.AddCommand(newValidate(g), newSchema(g))
+	cmd.AddCommand(newValidate(g), newSchema(g), newInit(g))
 }
 
 func run(ctx context.Context, g *cli.Globals, f *flags, args []string, dash int) error {

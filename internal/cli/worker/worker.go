@@ -53,7 +53,6 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 	cmd.Flags().SortFlags = false
 	settings := Bind(cmd)
 	printOnly := cmd.Flags().Bool("config-print", false, "show every setting and where it came from, and end")
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"install"}})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, from, err := settings.Load(g.Env())
 		if err != nil {
@@ -64,7 +63,7 @@ func build(cmd *cobra.Command, g *cli.Globals) {
 		}
 		return run(cmd.Context(), g, w)
 	}
-	cmd.AddCommand(newCheck(g))
+	cmd.AddCommand(newCheck(g), newInstall(g), newUninstall(g))
 }
 
 // printConfig shows the worker's settings, then those of the connection.
