@@ -78,6 +78,10 @@ install: build ## install the commands under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin
 	for c in submit worker berth; do install -m 0755 $(BIN)/$$c $(DESTDIR)$(PREFIX)/bin/$$c; done
 
+.PHONY: release
+release: ## the tarball of a release and its SHA256SUMS into dist/
+	deploy/release.sh "$(VERSION)" dist
+
 .PHONY: cover
 cover: ## test coverage as cover.html
 	go test -p 2 -coverprofile cover.out ./... && go tool cover -html cover.out -o cover.html

@@ -29,6 +29,8 @@ var rooms = map[string][]string{
 	"internal/webhook": {},
 	"internal/house":   {},
 	"internal/day":     {"job", "queue"},
+	"internal/service": {},
+	"internal/release": {"internal/cli", "internal/service"},
 	"docs":             {},
 
 	// What joins the rooms may know them all; see also TestSubmitLinksLittle.

@@ -103,8 +103,9 @@ func newReset(g *cli.Globals) *cobra.Command {
 	var machine string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "reset --force",
-		Short: "end every lease on this machine, whoever holds it",
+		Use:     "reset --force",
+		Short:   "end every lease on this machine, whoever holds it",
+		Example: "  berth lease reset --force",
 		Long: "End every lease that is held on this machine. What waits goes on waiting and may be given next. Nobody needs this to get\n" +
 			"rid of the dead: a lease with --pid ends with its process, any other when its time is over.",
 		Args: cli.Takes(0, 0, ""),

@@ -102,9 +102,10 @@ func newWait(g *cli.Globals) *cobra.Command {
 
 func newUndrain(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "undrain MACHINE...",
-		Short: "let drained machines take jobs again",
-		Args:  cli.Takes(1, -1, "a MACHINE"),
+		Use:     "undrain MACHINE...",
+		Short:   "let drained machines take jobs again",
+		Example: "  berth undrain titan atlas",
+		Args:    cli.Takes(1, -1, "a MACHINE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 				for _, m := range args {

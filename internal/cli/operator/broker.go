@@ -17,9 +17,10 @@ import (
 
 func newVersion(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "print the version",
-		Args:  cli.Takes(0, 0, ""),
+		Use:     "version",
+		Short:   "print the version",
+		Example: "  berth version",
+		Args:    cli.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if g.Output == table.JSON || g.Output == table.JSONL {
 				return table.WriteJSON(g.Out(), map[string]string{"version": version.Version})

@@ -20,9 +20,10 @@ import (
 func newMachines(g *cli.Globals) *cobra.Command {
 	var plain bool
 	cmd := &cobra.Command{
-		Use:   "machines",
-		Short: "list the machines and what they do, the best place for a job first",
-		Args:  cli.Takes(0, 0, ""),
+		Use:     "machines",
+		Short:   "list the machines and what they do, the best place for a job first",
+		Example: "  berth machines -w\n  berth machines -o wide               # versions, limits, as whom jobs run",
+		Args:    cli.Takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return look(g, cmd, func(ctx context.Context, g *cli.Globals, q *queue.Queue) error {
 				all, err := q.Machines(ctx)

@@ -116,9 +116,10 @@ func projectEdit(cmd *cobra.Command, gpus, queued, weight, limit string) (func(*
 
 func newProjectList(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "ls",
-		Short: "list the projects that something was set for",
-		Args:  cli.Takes(0, 0, ""),
+		Use:     "ls",
+		Short:   "list the projects that something was set for",
+		Example: "  berth project ls\n  berth project ls -o csv",
+		Args:    cli.Takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 				all, err := q.ProjectList(ctx)
@@ -133,9 +134,10 @@ func newProjectList(g *cli.Globals) *cobra.Command {
 
 func newProjectShow(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show NAME...",
-		Short: "show what projects may use",
-		Args:  cli.Takes(1, -1, "a project's NAME"),
+		Use:     "show NAME...",
+		Short:   "show what projects may use",
+		Example: "  berth project show vision serving",
+		Args:    cli.Takes(1, -1, "a project's NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return showProjects(ctx, g, q, args) })
 		},

@@ -73,9 +73,10 @@ func newDead(g *cli.Globals) *cobra.Command {
 func newDeadList(g *cli.Globals) *cobra.Command {
 	var project string
 	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "list dead jobs, the oldest first",
-		Args:  cli.Takes(0, 0, ""),
+		Use:     "ls",
+		Short:   "list dead jobs, the oldest first",
+		Example: "  berth dead ls\n  berth dead ls -o jsonl",
+		Args:    cli.Takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 				all, err := q.Dead(ctx, project)
@@ -118,9 +119,10 @@ func deadTable(g *cli.Globals) table.View[queue.DeadLetter] {
 
 func newDeadShow(g *cli.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show ID...",
-		Short: "show everything about dead jobs",
-		Args:  cli.Takes(1, -1, "an ID"),
+		Use:     "show ID...",
+		Short:   "show everything about dead jobs",
+		Example: "  berth dead show 1842",
+		Args:    cli.Takes(1, -1, "an ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return show(ctx, g, q, args) })
 		},
@@ -152,9 +154,10 @@ func letters(ctx context.Context, g *cli.Globals, q *queue.Queue, args []string,
 func newDeadRetry(g *cli.Globals) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "retry ID...",
-		Short: "run dead jobs once more",
-		Args:  cli.Takes(0, -1, "an ID"),
+		Use:     "retry ID...",
+		Short:   "run dead jobs once more",
+		Example: "  berth dead retry 1842 1843",
+		Args:    cli.Takes(0, -1, "an ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 				found, err := letters(ctx, g, q, args, all)
@@ -178,9 +181,10 @@ func newDeadDrop(g *cli.Globals) *cobra.Command {
 	var all bool
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "drop ID...",
-		Short: "take dead jobs off the list: they have been dealt with",
-		Args:  cli.Takes(0, -1, "an ID"),
+		Use:     "drop ID...",
+		Short:   "take dead jobs off the list: they have been dealt with",
+		Example: "  berth dead drop 1842",
+		Args:    cli.Takes(0, -1, "an ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 				found, err := letters(ctx, g, q, args, all)

@@ -25,9 +25,10 @@ import (
 
 func newCheck(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "say what works on this machine and what to do about the rest",
-		Args:  cli.Takes(0, 0, ""),
+		Use:     "check",
+		Short:   "say what works on this machine and what to do about the rest",
+		Example: "  worker check\n  worker check -o json | jq .",
+		Args:    cli.Takes(0, 0, ""),
 	}
 	settings := Bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
