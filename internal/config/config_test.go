@@ -101,7 +101,7 @@ func TestOneNameThreeWays(t *testing.T) {
 		"name": "m2", "store": "/s", "gpus": "0-1,GPU-abc", "slots": "auto", "gpu-source": "sim:4x24Gi", "reserve-memory": "512",
 		"max-util": "40", "min-score": "0.25", "weights": "memory=1", "foreign": "block", "foreign-ignore": "Xwayland", "settle": "1s",
 		"warmup": "2m", "placement": "pack", "label": "rack=a,pool=b", "project": "serving", "drain-timeout": "1h", "claim-ttl": "10m",
-		"no-ranking": "true", "open-gpus": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets", "users": "/etc/berth/users", "allow-root": "true",
+		"no-ranking": "true", "open-gpus": "true", "restore-after": "1m", "shrink-for": "5m", "python": "/opt/a/bin/python3,/opt/venv", "secrets": "/etc/berth/secrets", "users": "/etc/berth/users",
 		"runner": "container", "container-socket": "/run/podman/podman.sock", "container-gpus": "hook",
 		"log-cap": "2Gi", "max-processes": "500", "allow-root": "true", "metrics": "127.0.0.1:9464",
 	}
