@@ -27,9 +27,13 @@ func startFleet(tb testing.TB, connect func(...nats.Option) *nats.Conn, n, prior
 	tb.Helper()
 	f := &fleet{tb: tb, priority: priority, took: took}
 	ctx, cancel := context.WithCancel(context.Background())
-	tb.Cleanup(func() { cancel(); f.group.Wait() })
-	for i := range n {
-		q, err := queue.Open(ctx, connect(), queue.Options{})
+	connections := make([]*nats.Conn, n)
+	for i := range connections {
+		connections[i] = connect()
+	}
+	tb.Cleanup(func() { cancel(); f.group.Wait() }) // before the connections are closed
+	for i, nc := range connections {
+		q, err := queue.Open(ctx, nc, queue.Options{})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -338,7 +338,7 @@ func (d *demonstration) marks() {
 	if err := errors.Join(cmd.Wait(), master.Close()); err != nil {
 		d.t.Error(err)
 	}
-	url := regexp.MustCompile(`demonstration at (\S+)`).FindStringSubmatch(d.said.String())
+	url := regexp.MustCompile(`dashboard at (\S+)`).FindStringSubmatch(d.said.String())
 	jar, _ := cookiejar.New(nil) // it never fails
 	client := &http.Client{Jar: jar, Timeout: patience}
 	defer client.CloseIdleConnections()

@@ -33,7 +33,7 @@ const curves = `processes:
     memory: [{at: 0s, value: 4Gi}, {at: 6s, value: 36Gi}]
     utilization: [{at: 0s, value: 20}, {at: 5s, value: 97}, {at: 20s, value: 91}, {at: 22s, value: 40}, {at: 25s, value: 96}]
   - command: made-up finetune
-    memory: [{at: 0s, value: 2Gi}, {at: 3s, value: 11.8Gi}]
+    memory: [{at: 0s, value: 2Gi}, {at: 1s, value: 11.8Gi}]
     utilization: [{at: 0s, value: 15}, {at: 3s, value: 88}]
   - command: made-up benchmark
     memory: [{at: 0s, value: 1Gi}, {at: 2s, value: 9Gi}]
