@@ -25,6 +25,7 @@ type attempt struct {
 	log     *slog.Logger
 
 	faults chan telemetry.Fault // fatal ones on its devices
+	gone   chan struct{}        // closed when it is over and its place free, or left to the next worker
 
 	mu       sync.Mutex
 	measured *job.Aggregate // before the last restart of the worker
@@ -86,6 +87,8 @@ func (w *Worker) attempt(d *queue.Delivery, alloc *gpuslots.Allocation, begun fu
 
 // see watches a run, fresh or adopted, until it has ended and its end is stored, or until the worker detaches.
 func (w *Worker) see(a *attempt) {
+	a.gone = make(chan struct{})
+	defer close(a.gone)
 	w.runs.add(a)
 	for _, d := range a.devices() { // a fault that came while the run was starting found nobody to end
 		if f, faulty := w.sick.faultOf(d.UUID); faulty {

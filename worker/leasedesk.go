@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
@@ -40,6 +41,30 @@ func (w *Worker) heldLeases() []queue.HeldLease {
 	return all
 }
 
+// endingWithin bounds how long an answer about room waits for runs that have ended and are being taken off the books: who
+// has just read the result of one takes its GPUs for free.
+const endingWithin = time.Second
+
+func (w *Worker) awaitEnding(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endingWithin)
+	defer cancel()
+	var ending []*attempt
+	w.runs.each(func(a *attempt) {
+		select {
+		case <-a.handle.Done():
+			ending = append(ending, a)
+		default:
+		}
+	})
+	for _, a := range ending {
+		select {
+		case <-a.gone:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // roomFor says whether the machine could give this now. A no rests on a look taken after the question: what the last one
 // saw, a run that was just ending, may have gone, and whoever asks with --wait 0 does not ask again.
 func (w *Worker) roomFor(ctx context.Context, req job.Requirements) queue.Room {
@@ -48,11 +73,13 @@ func (w *Worker) roomFor(ctx context.Context, req job.Requirements) queue.Room {
 	}
 	_, no := w.pool.Room(req, w.cfg.Now())
 	if req.GPUs > 0 && (no != nil || w.pool.Stale(w.cfg.Now())) {
+		w.awaitEnding(ctx)
 		snap, err := w.sampler.Refresh(ctx)
 		if err != nil {
 			return queue.Room{Text: err.Error()}
 		}
 		w.pool.Observe(snap, w.cfg.Now())
+		w.cleanUp(snap)
 		_, no = w.pool.Room(req, w.cfg.Now())
 	}
 	if no != nil {
