@@ -16,7 +16,10 @@ import (
 func TestCheckpointsOfJobsThatEndedElsewhereAreDropped(t *testing.T) {
 	h := newHouse(t, "1x24Gi")
 	c := h.work("alpha")
-	over := h.submit(job.Requirements{}, "true")
+	over := h.submit(job.Requirements{GPUs: 9}, "true")
+	if _, err := h.queue.Cancel(t.Context(), queue.JobRef(over), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
 	h.result(queue.JobRef(over))
 	waits := h.submit(job.Requirements{GPUs: 9}, "true")
 
