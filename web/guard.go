@@ -101,7 +101,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.askForToken(w, r, "")
 		return
 	case !s.isToken(token):
-		s.askForToken(w, r, "That is not the token of this dashboard; a restart makes a new one.")
+		s.askForToken(w, r, "That is not the token of this dashboard.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: s.o.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})

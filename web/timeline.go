@@ -10,6 +10,7 @@ import (
 const (
 	segmentsMost  = 4000
 	segmentsSteps = 1000 // what is shorter than this part of the time shown is drawn with its neighbour
+	leastShown    = time.Minute
 )
 
 // segment is one GPU held by one job for a time.
@@ -26,11 +27,16 @@ type segment struct {
 	Running bool      `json:"running,omitempty"`
 }
 
-// timeline lists who held which GPU from then to now, oldest first on each GPU. cut: there is more than is listed.
-func (x *index) timeline(back time.Duration, now time.Time) (all []segment, cut bool) {
+// timeline lists who held which GPU from then to now, oldest first on each GPU. It begins with the first job where that is
+// later: a young fleet's picture is not empty for the time before it. cut: there is more than is listed.
+func (x *index) timeline(back time.Duration, now time.Time) (from time.Time, all []segment, cut bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	from := now.Add(-back)
+	from = now.Add(-back)
+	if first, known := x.begins(); known {
+		from = later(from, earlier(first, now.Add(-leastShown)))
+	}
+	back = now.Sub(from)
 	all = []segment{}
 	for ref, spans := range x.spans {
 		r := x.by[ref.Number]
@@ -54,9 +60,22 @@ func (x *index) timeline(back time.Duration, now time.Time) (all []segment, cut 
 	all = joined(all, back/segmentsSteps)
 	if len(all) > segmentsMost {
 		slices.SortStableFunc(all, func(a, b segment) int { return b.End.Compare(a.End) })
-		return all[:segmentsMost], true
+		return from, all[:segmentsMost], true
 	}
-	return all, false
+	return from, all, false
+}
+
+// begins is when the oldest run, or else the oldest job, began. A job that is retried is queued anew: its runs tell more.
+func (x *index) begins() (first time.Time, known bool) {
+	if len(x.rows) > 0 {
+		first = x.rows[0].QueuedAt
+	}
+	for _, spans := range x.spans {
+		if first.IsZero() || spans[0].start.Before(first) {
+			first = spans[0].start
+		}
+	}
+	return first, !first.IsZero()
 }
 
 // joined draws runs of one owner that follow one another as one where they are too short to be told apart.
@@ -76,6 +95,13 @@ func joined(all []segment, least time.Duration) []segment {
 	return out
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -92,6 +118,6 @@ func (s *Server) timeline(r *http.Request) (any, error) {
 		return nil, refuse(http.StatusBadRequest, "minutes: want at least 1")
 	}
 	st, back := s.stamp(), time.Duration(minutes)*time.Minute
-	segments, cut := s.hub.index.timeline(back, st.Now)
-	return timelineAnswer{st, st.Now.Add(-back), segments, cut}, nil
+	from, segments, cut := s.hub.index.timeline(back, st.Now)
+	return timelineAnswer{st, from, segments, cut}, nil
 }

@@ -336,3 +336,36 @@ func TestAssetsWeighLittle(t *testing.T) {
 	}
 	t.Logf("assets: %d KiB", size>>10)
 }
+
+// runOnce does what a clerk and a worker do to the one job that waits: it runs on the GPU, and succeeds.
+func (h *house) runOnce(number uint64, gpu string) {
+	h.t.Helper()
+	ctx, stop := context.WithCancel(h.t.Context())
+	clerk := make(chan error, 1)
+	go func() { clerk <- h.q.RunClerk(ctx) }()
+	check := func(err error) {
+		h.t.Helper()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	session, err := h.q.OpenSession(ctx, "m1", "start-1")
+	check(err)
+	puller, err := h.q.NewPuller(session)
+	check(err)
+	for changed := h.q.LanesChanged(); len(h.q.Lanes()) == 0; changed = h.q.LanesChanged() {
+		h.await(changed)
+	}
+	delivery, err := puller.Next(ctx, []queue.Want{{Lane: h.q.Lanes()[0].Lane}})
+	check(err)
+	if delivery.Number != number {
+		h.t.Fatalf("job %d came, want %d", delivery.Number, number)
+	}
+	claim, err := delivery.Claim(ctx, []string{gpu})
+	check(err)
+	check(claim.Finish(ctx, job.Result{Outcome: job.OutcomeSucceeded, Exit: &job.Exit{}}))
+	check(puller.Close(ctx))
+	check(session.Close(ctx))
+	stop()
+	check(<-clerk)
+}

@@ -20,8 +20,8 @@ export function chart(place, { times, lines, unit = '', max, stacked, linear, sy
   };
   place.plot = new uPlot({
     width: Math.max(240, place.clientWidth), height, cursor: sync ? { sync: { key: sync } } : {},
-    scales: { x: { time: !linear }, y: max ? { range: [0, max] } : { range: (u, lo, hi) => [0, Math.max(1, hi * 1.12)] } },
-    axes: [linear ? { ...axis, size: 28 } : { ...axis, size: 28, space: 70, values: clock }, { ...axis, size: 52, values: (u, ticks) => ticks.map(t => round(t) + unit) }],
+    scales: { x: linear ? { time: false } : { time: true, range: some }, y: max ? { range: [0, max] } : { range: (u, lo, hi) => [0, Math.max(1, hi * 1.12)] } },
+    axes: [linear ? { ...axis, size: 28 } : { ...axis, size: 28, space: 70, values: (u, ticks) => place.ticks = clock(u, ticks) }, { ...axis, size: 52, values: (u, ticks) => ticks.map(t => round(t) + unit) }],
     series: [{ value: (u, v) => v === null ? '' : linear ? String(round(v)) : clock(u, [v])[0] }, ...lines.map((l, i) => {
       const stroke = l.colour ?? colourAt(i);
       return { label: l.label, stroke, width: 1.8, spanGaps: Boolean(linear), fill: stacked ? stroke + '73' : undefined, value, points: linear || times.length < 3 ? { show: true, size: 7, fill: stroke } : { show: false } };
@@ -35,11 +35,14 @@ export function chart(place, { times, lines, unit = '', max, stacked, linear, sy
 const round = v => Math.abs(v) >= 100 ? Math.round(v) : Math.round(v * 100) / 100;
 const zoomed = u => { const t = u.data[0]; return u.scales.x.min > t[0] || u.scales.x.max < t.at(-1); };
 
-// clock labels times of day, with seconds or a date where those tell ticks apart.
+// some makes room around a single time: the library would show the whole day that follows it.
+const some = (u, lo, hi) => { const t = u.data[0]; return t.length && t[0] === t.at(-1) ? [t[0] - 5, t[0] + 5] : [lo, hi]; };
+
+// clock labels times of day, with seconds or a date where those tell ticks apart; what says the same twice is said once.
 function clock(u, ticks) {
   const apart = ticks.length > 1 ? ticks[1] - ticks[0] : 1;
   const f = new Intl.DateTimeFormat('en-GB', apart >= 86400 ? { day: 'numeric', month: 'short' } : { hour: '2-digit', minute: '2-digit', second: apart < 60 ? '2-digit' : undefined, hourCycle: 'h23' });
-  return ticks.map(t => f.format(new Date(t * 1000)));
+  return ticks.map(t => f.format(new Date(t * 1000))).map((text, i, all) => text === all[i - 1] ? '' : text);
 }
 
 function stack([times, ...lines]) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -38,6 +39,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.liveUpdates(broken)
 	b.outputIsATerminal(markup)
 	b.chartsHaveThePoints(train)
+	b.oneSampleIsAMoment()
 	b.filtersWork()
 	b.keysWork()
 	b.sweepIsPlotted(sweep)
@@ -107,6 +109,39 @@ func (b *tab) chartsHaveThePoints(train uint64) {
 	}
 }
 
+// A run so short that it was measured once, and one measured twice in a second: the axis shows that moment, not a day or a
+// year, and says no time twice.
+func (b *tab) oneSampleIsAMoment() {
+	for _, times := range []string{"[t]", "[t, t + 0.5]", "[t, t]"} {
+		var got struct {
+			From, To, At float64
+			Ticks        []string
+		}
+		b.eval(`(async () => {
+			const { chart } = await import("/assets/chart.js"), place = document.createElement("div"), t = 1767225600 + 3600 * 15;
+			document.getElementById("content").append(place);
+			chart(place, { times: `+times+`, lines: [{ label: "GPU 0", values: `+times+`.map(() => 50) }], unit: "%", max: 100 });
+			await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+			const x = place.plot.scales.x;
+			place.plot.destroy(); place.remove();
+			return { from: x.min, to: x.max, at: t, ticks: place.ticks };
+		})()`, &got)
+		if got.From > got.At || got.To < got.At || got.To-got.From > 60 {
+			b.t.Errorf("times %s: the axis goes from %v to %v around %v", times, got.From, got.To, got.At)
+		}
+		said := map[string]bool{}
+		for _, tick := range got.Ticks {
+			if tick != "" && (said[tick] || !regexp.MustCompile(`^\d\d:\d\d:\d\d$`).MatchString(tick)) {
+				b.t.Errorf("times %s: the axis says %q", times, got.Ticks)
+			}
+			said[tick] = true
+		}
+		if len(said) == 0 {
+			b.t.Errorf("times %s: the axis says nothing", times)
+		}
+	}
+}
+
 // same compares JSON by what it says.
 func same(x, y json.RawMessage) bool {
 	var a, b []float64
@@ -172,4 +207,16 @@ func (b *tab) gpusOverTime() {
 	b.until(`[...document.querySelectorAll(".track i")].some(a => a.title.includes("train-unet"))`)
 	b.eval(`(() => { const s = document.querySelector("[data-key=by]"); s.value = "project"; s.dispatchEvent(new Event("change")); })()`, nil)
 	b.until(`document.querySelector(".legend").innerText.includes("vision")`)
+	// The fleet is minutes old, so its picture is not an hour of nothing; the time is chosen, and stands in the address.
+	var covered float64
+	b.eval(`Math.max(...[...document.querySelectorAll(".track")].map(t => [...t.children].reduce((sum, e) => sum + parseFloat(e.style.width), 0)))`, &covered)
+	if covered < 5 {
+		b.t.Errorf("the fullest lane of a young fleet is held for %.1f %% of what it shows", covered)
+	}
+	for _, minutes := range []string{"15", "60", "360", "1440", "10080"} {
+		b.eval(`(() => { const s = document.querySelector("[data-key=minutes]"); s.value = "`+minutes+`"; s.dispatchEvent(new Event("change")); })()`, nil)
+		b.until(`location.search.includes("minutes=` + minutes + `") && [...document.querySelectorAll(".track i")].some(a => a.title.includes("train-unet"))`)
+	}
+	b.visit("/?minutes=360&by=project")
+	b.until(`document.querySelector("[data-key=minutes]").value === "360" && document.querySelector(".legend").innerText.includes("vision")`)
 }

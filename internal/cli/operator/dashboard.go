@@ -3,11 +3,14 @@ package operator
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +22,7 @@ import (
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/submit"
 	"github.com/berthq/berth/internal/cli/worker"
+	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/metrics"
 	"github.com/berthq/berth/queue"
 	"github.com/berthq/berth/web"
@@ -52,7 +56,8 @@ func newDashboard(g *cli.Globals) *cobra.Command {
 		Use:   "dashboard",
 		Short: "serve the dashboard",
 		Long: "Serve pages with jobs, GPUs, machines and usage, live. It prints the address to open, with a token in it: who has\n" +
-			"the token may read and act.",
+			"the token may read and act. It stays the same: dashboard.token, beside client.env, keeps it; without that file the\n" +
+			"next start makes another.",
 		Example: "  berth dashboard\n  berth dashboard --http 0.0.0.0:7070 --http-host gpu1.example.org --http-open",
 		Args:    cli.Takes(0, 0, ""),
 	}
@@ -110,12 +115,31 @@ func openPages(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOpti
 	if err != nil {
 		return nil, exit.Errorf(exit.Failed, "the dashboard cannot listen on %s: %w", f.listen, err).Hinted("--http 127.0.0.1:7071, or another free port")
 	}
-	s := web.New(pagesFor(g, f, q, to))
+	options := pagesFor(g, f, q, to)
+	if options.Token, err = keptPageToken(g, f); err != nil {
+		return nil, exit.With(exit.Failed, errors.Join(err, l.Close()))
+	}
+	s := web.New(options)
 	p := &served{s, l, s.URL(l)}
 	if term := g.Console(); term.TTY && !g.Quiet {
 		fmt.Fprintf(g.Env().Stderr, "%s at %s\n", term.Paint(screen.Bold, "dashboard"), p.url)
 	}
 	return p, nil
+}
+
+// keptPageToken is the token of the dashboard before, so that open pages and bookmarks outlive a restart. "" lets the
+// dashboard make one: a demonstration leaves nothing behind, and without a home folder there is nowhere to keep it.
+func keptPageToken(g *cli.Globals, f pageFlags) (string, error) {
+	path, err := clientFile(g.Env())
+	if err != nil || f.demo {
+		return "", nil //nolint:nilerr // documented
+	}
+	token, err := config.KeptToken(filepath.Join(filepath.Dir(path), "dashboard.token"), rand.Text)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		g.Say("a restart of the dashboard will have another token: %v", err)
+		return "", nil
+	}
+	return token, err
 }
 
 // pagesFor gives the dashboard what the commands know.
