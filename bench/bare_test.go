@@ -32,6 +32,7 @@ type bare struct {
 // slot is one place for a job, with an inbox of its own for its pulls.
 type slot struct {
 	b     *bare
+	nc    *nats.Conn
 	inbox string
 	sub   *nats.Subscription
 }
@@ -80,13 +81,20 @@ func newBare(tb testing.TB, nc *nats.Conn, slots int) *bare {
 	}
 	tb.Cleanup(func() { _ = b.run.Close() })
 	for range slots {
-		s := &slot{b: b, inbox: nc.NewInbox()}
-		if s.sub, err = nc.SubscribeSync(s.inbox); err != nil {
-			tb.Fatal(err)
-		}
-		b.slots = append(b.slots, s)
+		b.addSlot(nc)
 	}
 	return b
+}
+
+// addSlot adds a place for a job whose pulls go over nc.
+func (b *bare) addSlot(nc *nats.Conn) {
+	b.tb.Helper()
+	s := &slot{b: b, nc: nc, inbox: nc.NewInbox()}
+	var err error
+	if s.sub, err = nc.SubscribeSync(s.inbox); err != nil {
+		b.tb.Fatal(err)
+	}
+	b.slots = append(b.slots, s)
 }
 
 // publish puts one task on the queue, durably.
@@ -105,7 +113,7 @@ func (s *slot) ask() error {
 	if err != nil {
 		return err
 	}
-	return s.b.nc.PublishRequest(nextTask, s.inbox, request)
+	return s.nc.PublishRequest(nextTask, s.inbox, request)
 }
 
 // take waits for a task, asking again as often as a pull runs out.
@@ -144,7 +152,7 @@ func (b *bare) dispatch(ctx context.Context) time.Duration {
 	if err := errors.Join(s.ask(), b.nc.Flush()); err != nil {
 		b.tb.Fatal(err)
 	}
-	b.waits(ctx)
+	b.waits(ctx, 1)
 	b.jobs++
 	began := time.Now()
 	if err := b.publish(ctx, b.jobs); err != nil {
@@ -154,6 +162,12 @@ func (b *bare) dispatch(ctx context.Context) time.Duration {
 	if err != nil {
 		b.tb.Fatal(err)
 	}
+	return b.started(ctx, msg).Sub(began)
+}
+
+// started executes a task, to its end, and says when that began.
+func (b *bare) started(ctx context.Context, msg *nats.Msg) time.Time {
+	b.tb.Helper()
 	var t task
 	if err := json.Unmarshal(msg.Data, &t); err != nil {
 		b.tb.Fatal(err)
@@ -165,15 +179,15 @@ func (b *bare) dispatch(ctx context.Context) time.Duration {
 	if err := msg.AckSync(); err != nil {
 		b.tb.Fatal(err)
 	}
-	return exit.StartedAt.Sub(began)
+	return exit.StartedAt
 }
 
-// waits returns when a pull waits at the broker.
-func (b *bare) waits(ctx context.Context) {
+// waits returns when so many pulls wait at the broker.
+func (b *bare) waits(ctx context.Context, pulls int) {
 	b.tb.Helper()
 	eventually(b.tb, func() bool {
 		c, err := b.js.Consumer(ctx, "BENCH_JOBS", "lane")
-		return err == nil && c.CachedInfo().NumWaiting > 0
+		return err == nil && c.CachedInfo().NumWaiting >= pulls
 	})
 }
 

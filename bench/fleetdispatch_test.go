@@ -56,7 +56,7 @@ func newFleet(tb testing.TB, b connector, machines, shapes int) (*berth, []job.J
 }
 
 // fleetDispatches are dispatches on random lanes, each after a bare one.
-func fleetDispatches(tb testing.TB, plain *bare, h *berth, lanes []job.Job, machines, n int) (without, with []time.Duration) {
+func fleetDispatches(tb testing.TB, plain *bareFleet, h *berth, lanes []job.Job, machines, n int) (without, with []time.Duration) {
 	tb.Helper()
 	for i := range n + warmUp {
 		h.stands(tb.Context(), len(lanes), machines)
@@ -70,13 +70,13 @@ func fleetDispatches(tb testing.TB, plain *bare, h *berth, lanes []job.Job, mach
 	return without, with
 }
 
-// From before the submit to the exec on an idle fleet, at most twice a bare prioritized pull and a shimmed exec, and five
-// times in the worst of a hundred.
+// From before the submit to the exec on an idle fleet, at most twice a bare prioritized pull of as many machines and a
+// shimmed exec, and five times in the worst of a hundred.
 func BenchmarkFleetDispatch(b *testing.B) {
 	for _, s := range syncs {
 		b.Run(s.name, func(b *testing.B) {
 			broker := broker(b, s.interval)
-			plain := newBare(b, broker.Connect(), 1)
+			plain := newBareFleet(b, broker.Connect, fleetMachines)
 			house, lanes := newFleet(b, broker, fleetMachines, fleetShapes)
 			var without, with []time.Duration
 			for b.Loop() {
@@ -97,7 +97,7 @@ func BenchmarkFleetDispatch(b *testing.B) {
 func TestFleetDispatch(t *testing.T) {
 	t.Parallel()
 	broker := broker(t, 0)
-	plain := newBare(t, broker.Connect(), 1)
+	plain := newBareFleet(t, broker.Connect, 3)
 	house, lanes := newFleet(t, broker, 3, 2)
 	without, with := fleetDispatches(t, plain, house, lanes, 3, 2)
 	for i := range with {
