@@ -95,7 +95,7 @@ func (r *reader) readStruct(n *yaml.Node, v reflect.Value, path string) {
 
 // otherNames are what neighbours call our fields.
 var otherNames = map[string]string{
-	"cmd": "command", "args": "command", "script": "command", "run": "command", "cwd": "workdir", "dir": "workdir",
+	"cmd": "command", "args": "command", "run": "command", "cwd": "workdir", "dir": "workdir",
 	"environment": "env", "timeout": "time_limit", "time": "time_limit", "walltime": "time_limit", "mem": "memory",
 	"vram": "gpu_memory", "cores": "cpus", "gres": "gpus", "requirements": "resources", "params": "parameters",
 }

@@ -13,6 +13,7 @@ type Spec struct {
 
 	Command Command `json:"command,omitempty"`
 	Steps   []Step  `json:"steps,omitempty"`
+	Script  string  `json:"script,omitempty"` // the text of a file that each attempt finds at {{.Script}}
 
 	Matrix  map[string][]any `json:"matrix,omitempty"`
 	Exclude []map[string]any `json:"exclude,omitempty"`

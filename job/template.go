@@ -10,7 +10,7 @@ import (
 )
 
 // CommandWords are the words every command may hold as {{.Word}}; the keys of the matrix come on top, "-" as "_".
-var CommandWords = []string{"JobID", "Attempt", "ArrayIndex", "GPUIndex", "GPUUUID", "CheckpointDir"}
+var CommandWords = []string{"JobID", "Attempt", "ArrayIndex", "GPUIndex", "GPUUUID", "CheckpointDir", ScriptWord}
 
 // commandWord is {{.Word}}, with a backslash before it to be left as it stands. Other braces are the command's own.
 var commandWord = regexp.MustCompile(`\\?\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)

@@ -60,6 +60,7 @@ func checkContent(s Spec) problems {
 	s.checkNames(&ps)
 	s.checkLease(&ps)
 	s.checkCommand(&ps)
+	s.checkScript(&ps)
 	s.checkSteps(&ps)
 	s.checkTasks(&ps)
 	s.checkGroup(&ps)
@@ -188,6 +189,8 @@ func (s Spec) checkWords(ps *problems, at string, command Command) {
 			ps.add(at, "%s", unknownWord(word, known))
 		case word == "ArrayIndex" && !s.hasTasks():
 			ps.add(at, "{{.ArrayIndex}} has a value only in an array or a matrix: add array: 1-10, or leave it out")
+		case word == ScriptWord && s.Script == "":
+			ps.add(at, "%s has a value only in a job with a script: add script: TEXT, or leave it out", ScriptPath)
 		case strings.HasPrefix(word, "GPU") && !s.mayHaveGPUs():
 			ps.add(at, "{{.%s}} has a value only with a GPU: add gpus: 1 to the resources, or leave it out", word)
 		}

@@ -17,6 +17,7 @@ type IDs struct {
 	Params        map[string]any
 	StateDir      string   // the run's folder
 	CheckpointDir string   // kept between attempts
+	Script        bool     // it has one, see [ScriptFile]
 	Base          []string // of whom it runs as: HOME, USER, LOGNAME, SHELL, TMPDIR; a PATH for jobs that bring none
 }
 

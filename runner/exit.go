@@ -127,6 +127,9 @@ func (h *Handle) output() (json.RawMessage, error) {
 // ResultFile is the path of BERTH_RESULT_FILE in a run's folder.
 func ResultFile(stateDir string) string { return shim.ResultFile(stateDir) }
 
+// ScriptFile is the path of the job's script in a run's folder.
+func ScriptFile(stateDir string) string { return shim.ScriptFile(stateDir) }
+
 // ProgressFile is the path of BERTH_PROGRESS in a run's folder.
 func ProgressFile(stateDir string) string { return shim.ProgressFile(stateDir) }
 

@@ -200,6 +200,9 @@ func (p *Process) commission(ctx context.Context, b *blank, k kept, order shim.O
 		return fmt.Errorf("make the folder of run %s: %w", run.ID, err)
 	}
 	b.dir = order.Folder
+	if err := writeScript(b.dir, run); err != nil {
+		return fmt.Errorf("write the run's script: %w", err)
+	}
 	if err := p.give(b.dir, order.Account); err != nil {
 		return err
 	}

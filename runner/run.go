@@ -31,6 +31,8 @@ type Run struct {
 	Steps     []Step // of a pipeline, instead of Command: one after the other until one fails
 	FirstStep int    // the step to begin with; those before it are not run
 
+	Script string // the text of [ScriptFile]; "": the run has none
+
 	Account *Account // as whom; nil: as the worker itself
 
 	// Secrets are values in the environment that must not be seen: the shim keeps them out of the log and the result.

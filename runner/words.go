@@ -11,8 +11,8 @@ import (
 // Words are what the {{.Name}} of a command stand for.
 type Words map[string]string
 
-// WordsOf are the words of one run: .JobID .Attempt .ArrayIndex .GPUIndex .GPUUUID .CheckpointDir and the parameters,
-// with "-" as "_". A word that has no value here is absent.
+// WordsOf are the words of one run: .JobID .Attempt .ArrayIndex .GPUIndex .GPUUUID .CheckpointDir .Script and the
+// parameters, with "-" as "_". A word that has no value here is absent.
 func WordsOf(devices []telemetry.Device, ids IDs) Words {
 	w := Words{}
 	for key, value := range ids.Params {
@@ -24,6 +24,9 @@ func WordsOf(devices []telemetry.Device, ids IDs) Words {
 	}
 	if ids.CheckpointDir != "" {
 		w["CheckpointDir"] = ids.CheckpointDir
+	}
+	if ids.Script {
+		w[job.ScriptWord] = ScriptFile(ids.StateDir)
 	}
 	if len(devices) > 0 {
 		w["GPUUUID"], w["GPUIndex"] = names(devices)

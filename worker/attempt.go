@@ -141,7 +141,8 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 	}
 	ids := runner.IDs{
 		JobID: ref.String(), Attempt: a.claim.Attempt(), ArrayIndex: ref.IndexPtr(), Params: paramsOf(j, ref),
-		StateDir: w.runner.StateDir(a.id), CheckpointDir: w.store.CheckpointDir(ref.String()), Base: accountEnviron(w.cfg.Environ, account),
+		StateDir: w.runner.StateDir(a.id), CheckpointDir: w.store.CheckpointDir(ref.String()), Script: j.Spec.Script != "",
+		Base: accountEnviron(w.cfg.Environ, account),
 	}
 	words, rec := runner.WordsOf(a.devices(), ids), a.claim.Record()
 	command, err := runner.Expand(j.Spec.Command, words)
@@ -157,7 +158,7 @@ func (w *Worker) runFor(a *attempt) (runner.Run, error) {
 		return runner.Run{}, err
 	}
 	run := runner.Run{
-		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir,
+		ID: a.id, Command: command, Steps: steps, FirstStep: firstStep(j.Spec, rec), Dir: j.Spec.Workdir, Script: j.Spec.Script,
 		Env: runner.Environment(given.into(j.Spec), a.devices(), ids), Secrets: given.values(), Account: account,
 		ExtraFiles: a.alloc.LockFiles, StopSignal: stopSignal(j.Spec), Grace: w.grace(j.Spec), SessionGrace: w.sessionGrace(),
 		TimeLimit: a.claim.TakeTimeLimit(w.background), Checkpoint: checkpointOf(j.Spec), LogCap: w.cfg.LogCap,

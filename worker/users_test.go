@@ -119,12 +119,12 @@ func TestFilesBelongToThePerson(t *testing.T) {
 	if err := os.Chown(work, 54321, 54322); err != nil {
 		t.Fatal(err)
 	}
-	spec := job.Spec{Workdir: work, Command: job.Command{"sh", "-c", `
+	spec := job.Spec{Workdir: work, Command: job.Command{"sh", "{{.Script}}"}, Script: `
 echo "$(id -u):$(id -g) groups $(id -G) umask $(umask) files $(ulimit -n) user $USER home $HOME"
 echo again > /dev/stdout; echo err > /dev/stderr
 touch made; touch "$BERTH_CHECKPOINT_DIR/kept"; echo '{"ok": true}' > "$BERTH_RESULT_FILE"
 ls "$BERTH_CHECKPOINT_DIR/.." 2>&1 >/dev/null | grep -q denied && echo "cannot look around"
-cat ` + dir + `/store/lock 2>/dev/null || echo "cannot read the worker's"`}}
+cat ` + dir + `/store/lock 2>/dev/null || echo "cannot read the worker's"`}
 	r := h.result(queue.JobRef(h.send(job.Job{Spec: spec, Requirements: job.Requirements{GPUs: 1}})))
 	out, errs := h.logOf(r.Number, 1)
 	want := "54321:54322 groups 54322 umask 0027 files 321 user 54321:54322 home /\nagain\ncannot look around\ncannot read the worker's\n"

@@ -45,6 +45,9 @@ const MaxResult = 256 << 10
 // ProgressFile is where the job may write how far it is.
 func ProgressFile(dir string) string { return dir + "/" + JobDir + "/progress" }
 
+// ScriptFile is the job's script as it was submitted.
+func ScriptFile(dir string) string { return dir + "/" + JobDir + "/script" }
+
 // StopReasonFile is where the job finds out why it is being stopped: the cause on the first line, a sentence on the
 // second.
 func StopReasonFile(dir string) string { return dir + "/" + JobDir + "/stop-reason" }

@@ -95,7 +95,8 @@ func (b *box) isChecked() {
 func (b *box) succeeds() {
 	gate := b.gate()
 	result := `{"gpu":"$CDI_GPU_0$CDI_GPU_1","hook":"$NVIDIA_VISIBLE_DEVICES","cuda":"$CUDA_VISIBLE_DEVICES","berth":"$BERTH_GPUS","path":"$PATH","home":"$HOME"}`
-	ref := b.submitImage(1, nil, "who", "here", "write=mine:x", "write=$BERTH_CHECKPOINT_DIR/kept:x", "write=$BERTH_RESULT_FILE:"+result, "read="+gate)
+	script := func(j *job.Job) { j.Spec.Script = "as it was submitted" }
+	ref := b.submitImage(1, script, "read={{.Script}}", "who", "here", "write=mine:x", "write=$BERTH_CHECKPOINT_DIR/kept:x", "write=$BERTH_RESULT_FILE:"+result, "read="+gate)
 	s := b.started()
 	uuid := strings.TrimSuffix(s.gpus, "-")
 	i := b.fake.index(b.t, uuid)

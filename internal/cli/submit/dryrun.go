@@ -109,6 +109,9 @@ func showJob(g *cli.Globals, p prepared) error {
 	for i, step := range s.Steps {
 		row("step "+s.StepName(i), screen.Safe(commandLine(step.Command)))
 	}
+	if s.Script != "" {
+		row("script", fmt.Sprintf("%d lines, %d bytes, as they are now", strings.Count(strings.TrimSuffix(s.Script, "\n"), "\n")+1, len(s.Script)))
+	}
 	row("in", screen.Safe(s.Workdir))
 	for _, line := range boxLines(s) {
 		row(line[0], screen.Safe(line[1]))

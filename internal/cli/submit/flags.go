@@ -17,7 +17,8 @@ type flags struct {
 	set *pflag.FlagSet
 	own map[string]bool // names of submit's own flags, beside the global ones
 
-	files []string
+	files  []string
+	script string // the text of the file that was submitted by its name
 
 	name, project string
 	labels        map[string]string

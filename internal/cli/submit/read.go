@@ -33,7 +33,7 @@ func (f *flags) read(env cli.Env, args []string, dash int) ([]source, error) {
 		return nil, exit.Errorf(exit.Usage, "either a command after -- or -f, not both").
 			Hinted("a spec says its command itself: command: [...]")
 	case len(args) > 0:
-		return []source{{spec: job.Spec{Command: args}}}, nil
+		return []source{{spec: job.Spec{Command: args, Script: f.script}}}, nil
 	case len(f.files) == 0:
 		return nil, exit.Errorf(exit.Usage, "nothing to submit").Hinted("submit -- COMMAND [ARG...], or submit -f SPEC.yaml")
 	}

@@ -19,8 +19,8 @@ import (
 
 // script is a file that was submitted by its name: what runs it, and what its head could not say here.
 type script struct {
-	command job.Command
-	unknown []string // directives that mean nothing here, one sentence each
+	command job.Command // job.ScriptPath in it is where its text will lie
+	unknown []string    // directives that mean nothing here, one sentence each
 }
 
 // openScript takes `submit SCRIPT [ARG...]`. It returns nil where the words are something else. The options in the
@@ -42,7 +42,8 @@ func (f *flags) openScript(env cli.Env, args []string, dash int) (*script, error
 	if err != nil {
 		return nil, exit.Errorf(exit.Spec, "%s: %w", args[0], err)
 	}
-	s := &script{command: append(interpreter(text), absolute(env.Dir, args[0]))}
+	f.script = string(text)
+	s := &script{command: append(interpreter(text), job.ScriptPath)}
 	s.command = append(s.command, args[1:]...)
 	if s.unknown, err = f.carryOutAll(found); err != nil {
 		return nil, exit.Errorf(exit.Spec, "%s: %w", args[0], err)

@@ -61,8 +61,11 @@ echo "$1"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (job.Command{"/usr/bin/env", "-S", "bash", "-e", filepath.Join(dir, "job.sh"), "x", "--gpus", "5"}); !slices.Equal(s.Command, want) {
+	if want := (job.Command{"/usr/bin/env", "-S", "bash", "-e", job.ScriptPath, "x", "--gpus", "5"}); !slices.Equal(s.Command, want) {
 		t.Errorf("command %q, want %q", s.Command, want)
+	}
+	if on, err := os.ReadFile(filepath.Join(dir, "job.sh")); err != nil || s.Script != string(on) {
+		t.Errorf("the text in the spec is %q (%v)", s.Script, err)
 	}
 	if want := []string{"line 5: --colour", "line 7: -p", "line 8: -N"}; !slices.Equal(unknown, want) {
 		t.Errorf("left out %q, want %q", unknown, want)
@@ -94,6 +97,15 @@ echo "$1"
 		if _, _, err := submitted(t, dir, "wrong.sh"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", head, err, want)
 		}
+	}
+
+	put("latin.sh", "#!/bin/sh\necho caf\xe9\n")
+	if _, _, err := submitted(t, dir, "latin.sh"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("a text that JSON would garble was taken: %v", err)
+	}
+	put("large.sh", "#!/bin/sh\n"+strings.Repeat("# <&>\n", 50<<10))
+	if _, _, err := submitted(t, dir, "large.sh"); err == nil || !strings.Contains(err.Error(), "keep it in a file") {
+		t.Errorf("a script larger than a spec may be: %v", err)
 	}
 
 	put("train.py", "print()\n")

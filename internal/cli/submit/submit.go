@@ -31,8 +31,8 @@ func command() *cobra.Command {
 		Short: "queue a job, or many",
 		Long: "Queue a job: a command after --, or the jobs of spec files. It runs in the folder it was submitted from, with the\n" +
 			"PATH and Python environment of the caller, as soon as a machine has what it asks for. A script may say its flags\n" +
-			"itself, in lines of #BERTH (or #SBATCH) at its head; those typed have the last word. It is read where it stands\n" +
-			"when the job runs.",
+			"itself, in lines of #BERTH (or #SBATCH) at its head; those typed have the last word. Its text is part of the job:\n" +
+			"what you change in it afterwards is for the next one.",
 		Args: cobra.ArbitraryArgs,
 		Example: "  submit -- python train.py --epochs 3\n" +
 			"  submit -g 2 -m 20Gi -t 12h --follow -- torchrun --nproc_per_node 2 train.py\n" +
