@@ -30,6 +30,27 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
+func TestParsePast(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 18, 30, 15, 0, time.FixedZone("here", 3600))
+	for text, want := range map[string]string{
+		"2h": "2026-03-01T16:30:15+01:00", "1d12h": "2026-02-28T06:30:15+01:00",
+		"18:30": "2026-03-01T18:30:00+01:00", "18:31": "2026-02-28T18:31:00+01:00", "06:00:05": "2026-03-01T06:00:05+01:00",
+		"2026-03-01": "2026-03-01T00:00:00+01:00", "2026-02-01 08:00": "2026-02-01T08:00:00+01:00",
+		" 2026-03-01T17:30:15Z ": "2026-03-01T17:30:15Z",
+	} {
+		got, err := job.ParsePast(text, now)
+		if err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %s, %v; want %s", text, got.Format(time.RFC3339), err, want)
+		}
+	}
+	for _, text := range []string{"", "0s", "-2h", "+2h", "now+2h", "12", "yesterday", "2026-02-30", "2026-03-02", "2026-03-01T17:30:16Z"} {
+		if got, err := job.ParsePast(text, now); err == nil {
+			t.Errorf("%q was read as %s", text, got)
+		}
+	}
+}
+
 func TestCheckWhen(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -31,6 +31,11 @@ var (
 	// ErrNotAllowed: the job belongs to another project.
 	ErrNotAllowed = errors.New("not allowed")
 
+	// ErrNotKept: the log begins after the sequence that was asked for.
+	ErrNotKept = errors.New("that sequence is not kept any more")
+	// ErrNotYet: the log has not come to the sequence that was asked for.
+	ErrNotYet = errors.New("that sequence is ahead of the log")
+
 	// ErrForget: the delivery is of no use any more (job finished, older epoch, cancelled); it has been acknowledged.
 	ErrForget = errors.New("the job needs nobody any more")
 	// ErrHeld: another worker with a live session holds the job; the delivery has been returned.

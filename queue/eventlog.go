@@ -2,22 +2,19 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // LeaseEvent is the kind of the events that tell who took what, and when it was given back.
 const LeaseEvent = "lease"
 
-// EventOptions say which events are wanted.
+// EventOptions say which events are wanted. Of New, From and Since the first that is set counts.
 type EventOptions struct {
 	Kind    string    // "" = all
 	Project string    // "" = all, "_" = those of no project: of machines, of the fleet
 	Since   time.Time // stored at or after; zero = all that are kept
+	From    uint64    // this sequence and later ones; 0 = from the beginning; [ErrNotKept], [ErrNotYet]
 	New     bool      // only those that come from now on
 	Follow  bool      // go on with new ones as they come
 }
@@ -25,29 +22,14 @@ type EventOptions struct {
 // EventLog yields events in the order in which they were stored. It ends with the last one there is, or with Follow
 // when ctx does. An error is the last thing it yields.
 func (q *Queue) EventLog(ctx context.Context, o EventOptions) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{prefixEvents + orAny(o.Kind) + "." + orAny(o.Project)}}
-		switch {
-		case o.New:
-			cfg.DeliverPolicy = jetstream.DeliverNewPolicy
-		case !o.Since.IsZero():
-			cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
-		}
-		for m, err := range q.read(ctx, StreamEvents, cfg, o.Follow) {
-			if err != nil {
-				yield(Event{}, fmt.Errorf("events: %w", err))
-				return
-			}
-			var e Event
-			if err := json.Unmarshal(m.Data(), &e); err != nil {
-				q.log.Warn("event_not_readable", "subject", m.Subject(), "err", err)
-				continue
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return values(q.EventEntries(ctx, o))
+}
+
+// EventEntries is [Queue.EventLog] with the place of each in the log, for who wants to go on there.
+func (q *Queue) EventEntries(ctx context.Context, o EventOptions) iter.Seq2[Entry[Event], error] {
+	from := start{Since: o.Since, From: o.From, New: o.New}
+	subjects := []string{prefixEvents + orAny(o.Kind) + "." + orAny(o.Project)}
+	return named("events", entries[Event](ctx, q, StreamEvents, subjects, from, o.Follow))
 }
 
 func orAny(name string) string {

@@ -14,11 +14,12 @@ import (
 	"github.com/berthq/berth/job"
 )
 
-// ResultOptions say which results are wanted.
+// ResultOptions say which results are wanted. Of New, From and Since the first that is set counts.
 type ResultOptions struct {
 	Project string    // "" = all
 	Ref     Ref       // of one job, task, or (with its tasks) group; zero = all
 	Since   time.Time // stored at or after; zero = from the beginning
+	From    uint64    // this sequence and later ones; 0 = from the beginning; [ErrNotKept], [ErrNotYet]
 	New     bool      // only those that come from now on
 	Follow  bool      // go on with new ones as they come
 }
@@ -26,29 +27,13 @@ type ResultOptions struct {
 // Results yields results in the order in which they were stored. It ends with the last one there is, or with Follow
 // when ctx does. An error is the last thing it yields.
 func (q *Queue) Results(ctx context.Context, o ResultOptions) iter.Seq2[job.Result, error] {
-	return func(yield func(job.Result, error) bool) {
-		cfg := jetstream.OrderedConsumerConfig{FilterSubjects: resultFilters(o)}
-		switch {
-		case o.New:
-			cfg.DeliverPolicy = jetstream.DeliverNewPolicy
-		case !o.Since.IsZero():
-			cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &o.Since
-		}
-		for m, err := range q.read(ctx, StreamResults, cfg, o.Follow) {
-			if err != nil {
-				yield(job.Result{}, fmt.Errorf("results: %w", err))
-				return
-			}
-			var r job.Result
-			if err := json.Unmarshal(m.Data(), &r); err != nil {
-				q.log.Warn("result_not_readable", "subject", m.Subject(), "err", err)
-				continue
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
+	return values(q.ResultEntries(ctx, o))
+}
+
+// ResultEntries is [Queue.Results] with the place of each in the log, for who wants to go on there.
+func (q *Queue) ResultEntries(ctx context.Context, o ResultOptions) iter.Seq2[Entry[job.Result], error] {
+	from := start{Since: o.Since, From: o.From, New: o.New}
+	return named("results", entries[job.Result](ctx, q, StreamResults, resultFilters(o), from, o.Follow))
 }
 
 func resultFilters(o ResultOptions) []string {

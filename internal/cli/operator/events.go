@@ -10,38 +10,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthq/berth/internal/cli"
-	"github.com/berthq/berth/internal/cli/exit"
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/table"
-	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 )
 
 func newEvents(g *cli.Globals) *cobra.Command {
 	var o queue.EventOptions
-	var since string
+	var from replay
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "print who did what, and when",
 		Long: "Print the audit log: cancels, holds, releases, changes, retries, leases, drains, quarantines, projects, and what\n" +
 			"workers did to GPUs by themselves. It is kept for 90 days.",
-		Example: "  berth events --since 1d\n  berth events -f --kind quarantine\n  berth events -o jsonl | jq 'select(.by == \"ada\")'",
-		Args:    cli.Takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if since != "" {
-				d, err := job.ParseDuration(since)
-				if err != nil {
-					return exit.Errorf(exit.Usage, "--since: %w", err)
-				}
-				o.Since = g.Env().Now().Add(-d.Std())
+		Example: "  berth events --since 1d\n  berth events -f --kind quarantine\n  berth events -o jsonl | jq 'select(.by == \"ada\")'\n" +
+			"  berth events -f --from-seq 8012 -o jsonl  # go on after the one whose seq was 8011",
+		Args: cli.Takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Since, err = from.begin(cmd, g.Env().Now()); err != nil {
+				return err
 			}
+			o.Follow, o.New, o.From = from.follow, from.only, from.from
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return events(ctx, g, q, o) })
 		},
 	}
+	from.bind(cmd)
 	f := cmd.Flags()
-	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with new ones as they come")
-	f.BoolVar(&o.New, "new", false, "only those that come from now on")
-	f.StringVar(&since, "since", "", "only those of the last 1h, 7d")
 	f.StringVar(&o.Kind, "kind", "", "only one kind: cancel, drain, quarantine, lease, ...")
 	f.StringVarP(&o.Project, "project", "p", "", "only this project; _ is none: machines and the fleet")
 	f.SortFlags = false
@@ -51,21 +45,21 @@ func newEvents(g *cli.Globals) *cobra.Command {
 // events prints each as it comes: a log has no table to fit.
 func events(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.EventOptions) error {
 	if g.Output == table.JSON && !o.Follow {
-		all := []queue.Event{}
-		for e, err := range q.EventLog(ctx, o) {
+		all := []entry[queue.Event]{}
+		for e, err := range q.EventEntries(ctx, o) {
 			if err != nil {
 				return cli.Broker(err)
 			}
-			all = append(all, e)
+			all = append(all, entry[queue.Event]{e})
 		}
 		return table.WriteJSON(g.Out(), all)
 	}
-	stream := eventTable(g.Env().Now).Stream(g.Out(), g.Screen(), g.Output)
-	for e, err := range q.EventLog(ctx, o) {
+	stream := entryTable(eventTable(g.Env().Now)).Stream(g.Out(), g.Screen(), g.Output)
+	for e, err := range q.EventEntries(ctx, o) {
 		if err != nil {
 			return cli.Broker(err)
 		}
-		if err := stream.Row(e); err != nil {
+		if err := stream.Row(entry[queue.Event]{e}); err != nil {
 			return err
 		}
 	}

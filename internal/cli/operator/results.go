@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthq/berth/internal/cli"
-	"github.com/berthq/berth/internal/cli/exit"
 	"github.com/berthq/berth/internal/cli/report"
 	"github.com/berthq/berth/internal/cli/screen"
 	"github.com/berthq/berth/internal/cli/table"
@@ -20,28 +19,24 @@ import (
 
 func newResults(g *cli.Globals) *cobra.Command {
 	var o queue.ResultOptions
-	var since string
+	var from replay
 	cmd := &cobra.Command{
 		Use:   "results [ID]",
 		Short: "print what jobs came to, one result each",
 		Example: "  berth results --since 1h\n  berth results -f -o jsonl | jq .state     # as they come\n" +
-			"  berth results 1842                        # of a job, or of every task of a group",
+			"  berth results 1842                        # of a job, or of every task of a group\n" +
+			"  berth results -f --from-seq 8012 -o jsonl # go on after the one whose seq was 8011",
 		Args: cli.Takes(0, 1, "an ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if since != "" {
-				d, err := job.ParseDuration(since)
-				if err != nil {
-					return exit.Errorf(exit.Usage, "--since: %w", err)
-				}
-				o.Since = g.Env().Now().Add(-d.Std())
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.Since, err = from.begin(cmd, g.Env().Now()); err != nil {
+				return err
 			}
+			o.Follow, o.New, o.From = from.follow, from.only, from.from
 			return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error { return results(ctx, g, q, args, o) })
 		},
 	}
+	from.bind(cmd)
 	f := cmd.Flags()
-	f.BoolVarP(&o.Follow, "follow", "f", false, "go on with new ones as they come")
-	f.BoolVar(&o.New, "new", false, "only those that come from now on")
-	f.StringVar(&since, "since", "", "only those of the last 1h, 7d")
 	f.StringVarP(&o.Project, "project", "p", "", "only this project")
 	f.SortFlags = false
 	return cmd
@@ -54,20 +49,20 @@ func results(ctx context.Context, g *cli.Globals, q *queue.Queue, args []string,
 			return err
 		}
 		o.Ref = found[0]
-		if isGroup(ctx, q, o.Ref) && !o.Follow && !o.New && o.Since.IsZero() {
+		if isGroup(ctx, q, o.Ref) && o == (queue.ResultOptions{Ref: o.Ref, Project: o.Project}) {
 			return groupTable(ctx, g, q, o.Ref.Number)
 		}
 	}
-	view := resultTable(g.Env().Now())
+	view := entryTable(resultTable(g.Env().Now()))
 	if !o.Follow || g.Output == table.JSON {
 		return allResults(ctx, g, q, o, view)
 	}
 	stream := view.Stream(g.Out(), g.Screen(), g.Output)
-	for r, err := range q.Results(ctx, o) {
+	for e, err := range q.ResultEntries(ctx, o) {
 		if err != nil {
 			return cli.Broker(err)
 		}
-		if err := stream.Row(r); err != nil {
+		if err := stream.Row(entry[job.Result]{e}); err != nil {
 			return err
 		}
 	}
@@ -79,16 +74,16 @@ func isGroup(ctx context.Context, q *queue.Queue, ref queue.Ref) bool {
 	return err == nil && j.IsGroup() && !ref.Task
 }
 
-func allResults(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.ResultOptions, view table.View[job.Result]) error {
-	var all []job.Result
-	for r, err := range q.Results(ctx, o) {
+func allResults(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.ResultOptions, view table.View[entry[job.Result]]) error {
+	var all []entry[job.Result]
+	for e, err := range q.ResultEntries(ctx, o) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			return cli.Broker(err)
 		}
 		if err != nil {
 			break
 		}
-		all = append(all, r)
+		all = append(all, entry[job.Result]{e})
 	}
 	return cli.Print(g, view, all)
 }
