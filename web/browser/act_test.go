@@ -1,6 +1,8 @@
 package browser_test
 
 import (
+	"strings"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -28,10 +30,49 @@ func (b *tab) actionsWork() {
 	b.until(`document.querySelectorAll("[data-gpu]").length === 4 && document.querySelectorAll(".pill.quarantined").length === 0`)
 	b.press("Drain", true)
 	b.until(`!!document.querySelector("[data-machine] .pill.draining")`)
+	number = b.pasteASpec()
+	b.visit("/jobs/" + number)
+	b.press("Hold", true)
+	b.until(`!!document.querySelector("#lead .pill.held") && document.getElementById("why").innerText.includes("Held")`)
+	b.press("Release", false)
+	b.until(`!!document.querySelector("#lead .pill.queued")`)
+	b.visit("/machines")
 	b.press("Undrain", false)
 	b.until(`!document.querySelector("[data-machine] header .pill.draining")`)
+	b.visit("/jobs/" + number)
+	b.until(`!!document.querySelector("#lead .pill.succeeded")`)
+	b.press("Retry", false)
+	b.until(`!!document.querySelector("#lead .pill.succeeded") && document.querySelectorAll("#attempts tbody tr").length === 2`)
+	b.leaseIsTakenAndGivenBack()
 	b.visit("/audit")
-	b.until(`["quarantine", "cancel", "restore", "drain"].every(k => document.body.innerText.includes(k))`)
+	b.until(`["quarantine", "cancel", "restore", "drain", "hold", "release", "retry"].every(k => document.body.innerText.includes(k))`)
+}
+
+// A spec with a mistake is refused with the line and column of the mistake and what was meant; put right, it is taken.
+func (b *tab) pasteASpec() (number string) {
+	b.forgive("status of 422")
+	b.visit("/submit")
+	b.run(typeIn("textarea", "name: pasted\ncommand: [echo, hello]\nresources:\n  gpuss: 1\n"))
+	b.press("Submit the spec", false)
+	b.until(`document.querySelector("#answer.bad")?.innerText.includes("4:3: ")`)
+	if says := b.says(`document.getElementById("answer").innerText`); !strings.Contains(says, "did you mean `gpus`?") {
+		b.t.Errorf("a spec with a mistake is refused with %q", says)
+	}
+	b.eval(`document.querySelector("textarea").value = document.querySelector("textarea").value.replace("gpuss", "gpus")`, nil)
+	b.press("Submit the spec", false)
+	b.until(`!!document.querySelector("#answer:not(.bad) a")`)
+	return b.says(`document.querySelector("#answer a").innerText`)
+}
+
+func (b *tab) leaseIsTakenAndGivenBack() {
+	b.visit("/leases")
+	b.run(typeIn("input[name=name]", "notebook"))
+	b.press("Take GPUs", false)
+	held := `[...document.querySelectorAll("[aria-label='Held leases'] tbody tr")].filter(r => r.cells.length > 1)`
+	b.until(held + `.length === 1 && ` + held + `[0].innerText.includes("gpu1")`)
+	b.accessible("/leases with one")
+	b.press("Give back", true)
+	b.until(held + `.length === 0 && ["succeeded", "cancelled", "released"].includes(document.querySelector("[aria-label='All leases'] tbody .pill").innerText)`)
 }
 
 // Every page, light and dark, on a desk and a phone: nothing sticks out, axe finds nothing.

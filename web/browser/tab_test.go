@@ -41,9 +41,10 @@ type tab struct {
 	ctx  context.Context
 	base string
 
-	mu    sync.Mutex
-	bad   []string
-	allow bool // complaints are expected: the server is away
+	mu     sync.Mutex
+	bad    []string
+	allow  bool   // complaints are expected: the server is away
+	pardon string // what a test provokes
 }
 
 // open starts a browser of its own at the address.
@@ -82,9 +83,16 @@ func (b *tab) hear(e any) {
 func (b *tab) complain(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.allow {
+	if !b.allow && (b.pardon == "" || !strings.Contains(text, b.pardon)) {
 		b.bad = append(b.bad, text)
 	}
+}
+
+// forgive lets the console say what the test provokes from here on.
+func (b *tab) forgive(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pardon = text
 }
 
 // complaints are what stood in the console.
