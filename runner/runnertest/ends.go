@@ -185,6 +185,29 @@ func testStop(t *testing.T, s suite) {
 	b.check(h.Stop(runner.Cancelled, "after the end"))
 }
 
+// Every process of a run is asked, not its first alone: also one below it, and one with a session of its own.
+func testStopTree(t *testing.T, s suite) {
+	b := s.setup(t)
+	const listen = `trap 'echo $0 heard; exit 0' USR2; echo $0 up; while :; do sleep 0.02; done`
+	run := b.run()
+	run.Command = []string{"/bin/sh", "-c", `trap 'echo first heard; wait; wait; exit 3' USR2; /bin/sh -c "$1" child & setsid /bin/sh -c "$1" escaped & wait`, "first", listen}
+	run.Env, run.StopSignal, run.Grace = []string{"PATH=/bin:/usr/bin"}, "USR2", patience
+	h := b.start(run)
+	b.waitFor(h, "child up")
+	b.waitFor(h, "escaped up")
+	b.check(h.Stop(runner.Cancelled, "enough"))
+	exit := b.wait(h)
+	for _, who := range []string{"first", "child", "escaped"} {
+		if !bytes.Contains(exit.Tail, []byte(who+" heard\n")) {
+			t.Errorf("%s was not asked: %q", who, exit.Tail)
+		}
+	}
+	if exit.Signal == "SIGKILL" || exit.Cause != runner.Cancelled {
+		t.Errorf("ended with %d %q %q, want its own end", exit.Code, exit.Signal, exit.Cause)
+	}
+	b.nothingLeft()
+}
+
 func testStopStubborn(t *testing.T, s suite) {
 	b := s.setup(t)
 	run := b.run("ignore=TERM", "print=ready", "hang")

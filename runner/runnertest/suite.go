@@ -30,7 +30,7 @@ func Suite(t *testing.T, open func(t *testing.T, store string) runner.Runner) {
 	s := suite{open: open}
 	for name, test := range map[string]func(*testing.T, suite){
 		"Exit": testExit, "Environment": testEnvironment, "Refusals": testRefusals, "Result": testResult,
-		"Stop": testStop, "StopStubborn": testStopStubborn, "Descendants": testDescendants, "Bomb": testBomb,
+		"Stop": testStop, "StopTree": testStopTree, "StopStubborn": testStopStubborn, "Descendants": testDescendants, "Bomb": testBomb,
 		"TimeLimit": testTimeLimit, "Checkpoint": testCheckpoint, "Session": testSession,
 		"Log": testLog, "LogCap": testLogCap, "LogLongLine": testLogLongLine, "LogPartial": testLogPartial,
 		"Adopt": testAdopt, "AdoptEnded": testAdoptEnded, "ShimKilled": testShimKilled, "ShimKilledUnseen": testShimKilledUnseen,

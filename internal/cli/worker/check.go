@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -94,7 +95,17 @@ func checkStore(w config.Worker) []checkup.Finding {
 		return []checkup.Finding{found, checkup.Bad("isolation", checkup.Fails, err.Error(), "choose another folder with --store")}
 	}
 	defer func() { _ = r.Close() }() // it started nothing
-	return []checkup.Finding{found, {What: "isolation", Verdict: checkup.Works, Found: r.Isolation().Text}}
+	return []checkup.Finding{found, isolationFinding(r.Isolation())}
+}
+
+// isolationFinding names the level as berth machines does. Where a job's memory has no limit one job can end the others.
+func isolationFinding(i runner.Isolation) checkup.Finding {
+	found := i.Level + ": " + i.Text
+	if slices.Contains(i.Controllers, "memory") {
+		return checkup.Finding{What: "isolation", Verdict: checkup.Works, Found: found}
+	}
+	return checkup.Bad("isolation", checkup.Half, found,
+		"jobs run, and their host memory is counted, not limited: give the worker a cgroup v2 of its own (systemd: Delegate=yes and DelegateSubgroup=worker)")
 }
 
 func checkUsers(w config.Worker) checkup.Finding {
