@@ -80,12 +80,19 @@ func write(g *cli.Globals, all []Finding) error {
 	return nil
 }
 
+// findingJSON is a finding as programs see it.
+type findingJSON struct {
+	Version int `json:"version"`
+	Finding
+}
+
 func view() table.View[Finding] {
 	text := func(get func(Finding) string) func(Finding) table.Cell {
 		return func(f Finding) table.Cell { return table.Text(get(f)) }
 	}
 	return table.View[Finding]{
-		Name: func(f Finding) string { return f.What },
+		Name:  func(f Finding) string { return strings.ReplaceAll(f.What, " ", "-") },
+		Value: func(f Finding) any { return findingJSON{1, f} },
 		Columns: []table.Column[Finding]{
 			{Field: "what", Cell: text(func(f Finding) string { return f.What })},
 			{Field: "verdict", Cell: text(func(f Finding) string { return string(f.Verdict) })},

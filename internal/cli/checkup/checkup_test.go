@@ -53,7 +53,7 @@ func TestReport(t *testing.T) {
 	out.Reset()
 	err := report(append(all, checkup.Bad("store", checkup.Fails, "is full", "")), &out, "-o", "name")
 	var silent exit.Silent
-	if !errors.As(err, &silent) || exit.Of(err) != exit.Failed || out.String() != "broker\nGPU 0\nstore\n" {
+	if !errors.As(err, &silent) || exit.Of(err) != exit.Failed || out.String() != "broker\nGPU-0\nstore\n" {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -133,21 +132,19 @@ func isGroup(ctx context.Context, q *queue.Queue, ref queue.Ref) bool {
 	return err == nil && j.IsGroup() && !ref.Task
 }
 
-// printResults writes one object, or a list, each with "accepted": true so that a refusal is told apart.
+// printResults writes the results in the form asked for, each with "accepted": true so that a refusal is told apart; one
+// alone as one object.
 func printResults(g *cli.Globals, results []job.Result) error {
-	values := make([]map[string]json.RawMessage, len(results))
-	for i, r := range results {
-		data, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("result: %w", err)
-		}
-		if err := json.Unmarshal(data, &values[i]); err != nil {
-			return fmt.Errorf("result: %w", err)
-		}
-		values[i]["accepted"] = json.RawMessage("true")
+	view := report.Results(g.Env().Now())
+	view.Value = func(r job.Result) any { return acceptedJSON{true, r} }
+	if g.Output == table.JSON && len(results) == 1 {
+		return table.WriteJSON(g.Out(), view.Value(results[0]))
 	}
-	if len(values) == 1 {
-		return table.WriteJSON(g.Out(), values[0])
-	}
-	return table.WriteJSON(g.Out(), values)
+	return cli.Print(g, view, results)
+}
+
+// acceptedJSON is a result as programs that waited for it see it.
+type acceptedJSON struct {
+	Accepted bool `json:"accepted"`
+	job.Result
 }

@@ -189,7 +189,13 @@ func newLog(g *cli.Globals) *cobra.Command {
 
 func logTable() table.View[queue.Event] {
 	return table.View[queue.Event]{
-		Name:  func(e queue.Event) string { return e.Job },
+		Name: func(e queue.Event) string { return e.Job },
+		Value: func(e queue.Event) any {
+			return struct {
+				Version int `json:"version"`
+				queue.Event
+			}{1, e}
+		},
 		Empty: "nothing was leased in that time",
 		Columns: []table.Column[queue.Event]{
 			{Title: "WHEN", Field: "at", Cell: func(e queue.Event) table.Cell { return table.Text(e.At.Local().Format("2006-01-02 15:04:05")) },

@@ -22,13 +22,26 @@ func newVersion(g *cli.Globals) *cobra.Command {
 		Example: "  berth version",
 		Args:    cli.Takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			if g.Output == table.JSON || g.Output == table.JSONL {
-				return table.WriteJSON(g.Out(), map[string]string{"version": version.Version})
+			if g.Output == table.JSON {
+				return table.WriteJSON(g.Out(), programJSON{version.Version})
+			}
+			if !g.Output.ForPeople() {
+				return cli.Print(g, programView, []programJSON{{version.Version}})
 			}
 			_, err := fmt.Fprintf(g.Out(), "berth %s\n", cli.Version())
 			return err
 		},
 	}
+}
+
+// programJSON is which program this is.
+type programJSON struct {
+	Version string `json:"version"`
+}
+
+var programView = table.View[programJSON]{
+	Name:    func(p programJSON) string { return p.Version },
+	Columns: []table.Column[programJSON]{{Field: "version", Cell: func(p programJSON) table.Cell { return table.Text(p.Version) }}},
 }
 
 func newToken(g *cli.Globals) *cobra.Command {

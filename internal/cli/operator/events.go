@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -44,17 +45,18 @@ func newEvents(g *cli.Globals) *cobra.Command {
 
 // events prints each as it comes: a log has no table to fit.
 func events(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.EventOptions) error {
+	view := entryTable(eventTable(g.Env().Now))
 	if g.Output == table.JSON && !o.Follow {
-		all := []entry[queue.Event]{}
+		all := []any{}
 		for e, err := range q.EventEntries(ctx, o) {
 			if err != nil {
 				return cli.Broker(err)
 			}
-			all = append(all, entry[queue.Event]{e})
+			all = append(all, view.Value(entry[queue.Event]{e}))
 		}
 		return table.WriteJSON(g.Out(), all)
 	}
-	stream := entryTable(eventTable(g.Env().Now)).Stream(g.Out(), g.Screen(), g.Output)
+	stream := view.Stream(g.Out(), g.Screen(), g.Output)
 	for e, err := range q.EventEntries(ctx, o) {
 		if err != nil {
 			return cli.Broker(err)
@@ -63,12 +65,16 @@ func events(ctx context.Context, g *cli.Globals, q *queue.Queue, o queue.EventOp
 			return err
 		}
 	}
+	if err := stream.End(); err != nil {
+		return err
+	}
 	return context.Cause(ctx)
 }
 
 func eventTable(now func() time.Time) table.View[queue.Event] {
 	return table.View[queue.Event]{
-		Name:  func(e queue.Event) string { return e.Kind },
+		Name:  eventSubject,
+		Value: eventValue,
 		Empty: "nothing has happened yet",
 		Columns: []table.Column[queue.Event]{
 			{Title: "WHEN", Field: "at", Width: 10, Cell: func(e queue.Event) table.Cell {
@@ -83,6 +89,16 @@ func eventTable(now func() time.Time) table.View[queue.Event] {
 		},
 	}
 }
+
+func eventValue(e queue.Event) any {
+	return struct {
+		Version int `json:"version"`
+		queue.Event
+	}{1, e}
+}
+
+// eventSubject is the id of what it was done to.
+func eventSubject(e queue.Event) string { return cmp.Or(e.Job, e.Facts["gpu"], e.Machine, e.Project) }
 
 // eventTarget is what it was done to: a job, a GPU of a machine, a machine, or the project.
 func eventTarget(e queue.Event) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,14 +35,44 @@ func newExplain(g *cli.Globals) *cobra.Command {
 					return cli.Broker(err)
 				}
 				e := explain.Why(facts)
-				if g.Output == table.JSON || g.Output == table.JSONL {
+				if g.Output == table.JSON {
 					return table.WriteJSON(g.Out(), e)
+				}
+				if !g.Output.ForPeople() {
+					return cli.Print(g, whyView, []explain.Explanation{e})
 				}
 				tellWhy(g, e, facts)
 				return nil
 			})
 		},
 	})
+}
+
+// whyView is an explanation for programs that want one line.
+var whyView = table.View[explain.Explanation]{
+	Name: func(e explain.Explanation) string { return e.Job },
+	Columns: []table.Column[explain.Explanation]{
+		{Field: "job", Cell: func(e explain.Explanation) table.Cell { return table.Text(e.Job) }},
+		{Field: "state", Cell: func(e explain.Explanation) table.Cell { return table.Text(string(e.State)) }},
+		{Field: "reason", Cell: func(e explain.Explanation) table.Cell { return table.Text(e.Reason) }},
+		{Field: "text", Cell: func(e explain.Explanation) table.Cell { return table.Text(e.Text) }},
+		{Field: "position", Cell: func(e explain.Explanation) table.Cell { return table.Text(positionText(e)) }},
+		{Field: "may_start_at", Cell: func(e explain.Explanation) table.Cell { return table.Text(mayStart(e)) }},
+	},
+}
+
+func positionText(e explain.Explanation) string {
+	if e.Position == 0 {
+		return "" // it is not on a lane
+	}
+	return strconv.Itoa(e.Position)
+}
+
+func mayStart(e explain.Explanation) string {
+	if e.Estimate == nil {
+		return ""
+	}
+	return stamp(&e.Estimate.StartAt)
 }
 
 // tellWhy writes an explanation for people.

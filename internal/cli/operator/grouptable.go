@@ -101,7 +101,8 @@ func taskView(rows []taskRow) table.View[taskRow] {
 		table.Column[taskRow]{Title: "STATE", Field: "state", Cell: func(r taskRow) table.Cell {
 			return table.Cell{Text: string(r.result.State), Color: report.StateColor(r.result.State)}
 		}},
-		table.Column[taskRow]{Title: "EXIT", Field: "exit", Right: true, Drop: 2, Cell: func(r taskRow) table.Cell { return table.Text(exitText(r.result.Exit)) }},
+		table.Column[taskRow]{Title: "EXIT", Field: "exit", Right: true, Drop: 2, Cell: func(r taskRow) table.Cell { return table.Text(dash(report.ExitText(r.result.Exit))) },
+			Raw: func(r taskRow) string { return report.ExitText(r.result.Exit) }},
 		table.Column[taskRow]{Title: "RAN", Field: "run_seconds", Right: true, Drop: 3,
 			Cell: func(r taskRow) table.Cell { return table.Text(screen.Span(screen.Seconds(r.result.RunSeconds))) },
 			Raw:  func(r taskRow) string { return strconv.FormatFloat(r.result.RunSeconds, 'f', -1, 64) }},

@@ -103,6 +103,7 @@ func labels(m map[string]string) string {
 
 // machineGPU is one device with where it is.
 type machineGPU struct {
+	Version int    `json:"version"`
 	Machine string `json:"machine"`
 	Idle    bool   `json:"idle"` // under 30 % utilisation and 50 % of memory, and in service
 	queue.GPU
@@ -129,7 +130,7 @@ func newGPUs(g *cli.Globals) *cobra.Command {
 				var rows []machineGPU
 				for _, m := range rank(all, !plain) {
 					for _, gpu := range m.GPUs {
-						rows = append(rows, machineGPU{m.Name, idle(gpu), gpu})
+						rows = append(rows, machineGPU{1, m.Name, idle(gpu), gpu})
 					}
 				}
 				return cli.Print(g, gpuTable(len(all)), rows)

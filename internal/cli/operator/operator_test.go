@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berthq/berth/internal/cli"
+	"github.com/berthq/berth/internal/cli/report"
 	"github.com/berthq/berth/internal/config"
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
@@ -93,8 +94,8 @@ func TestTexts(t *testing.T) {
 		{gpusText(job.Requirements{}), "-"},
 		{gpusText(job.Requirements{GPUs: 2}), "2"},
 		{gpusText(job.Requirements{GPUs: 2, GPUMemoryMB: 20480}), "2 x 20 GiB"},
-		{exitText(nil), "-"},
-		{exitText(&job.Exit{Code: -1, Signal: "SIGKILL"}), "SIGKILL"},
+		{report.ExitText(nil), ""},
+		{report.ExitText(&job.Exit{Code: -1, Signal: "SIGKILL"}), "SIGKILL"},
 		{stamp(nil), ""},
 		{stamp(&now), "2026-05-01T12:00:00Z"},
 		{foreignText(queue.GPU{State: "foreign", Why: "x", Foreign: []string{"bob python 20 GiB"}}), "foreign: bob python 20 GiB"},

@@ -193,8 +193,14 @@ func projectTable() table.View[queue.ProjectUse] {
 					return table.Text("-")
 				}
 				return table.Text(screen.Span(p.DefaultTimeLimit.Std()))
-			}, Raw: func(p queue.ProjectUse) string { return p.DefaultTimeLimit.String() }},
-			{Title: "BY", Field: "by", Wide: true, Cell: func(p queue.ProjectUse) table.Cell { return table.Text(dash(p.By)) }},
+			}, Raw: func(p queue.ProjectUse) string {
+				if p.DefaultTimeLimit == 0 {
+					return ""
+				}
+				return p.DefaultTimeLimit.String()
+			}},
+			{Title: "BY", Field: "by", Wide: true, Cell: func(p queue.ProjectUse) table.Cell { return table.Text(dash(p.By)) },
+				Raw: func(p queue.ProjectUse) string { return p.By }},
 		},
 	}
 }

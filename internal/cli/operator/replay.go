@@ -81,5 +81,11 @@ func entryTable[T any](of table.View[T]) table.View[entry[T]] {
 		}
 		columns = append(columns, column)
 	}
-	return table.View[entry[T]]{Columns: columns, Empty: of.Empty, Name: func(e entry[T]) string { return of.Name(e.Value) }}
+	value := func(e entry[T]) any { return e }
+	if of.Value != nil {
+		value = func(e entry[T]) any {
+			return entry[any]{queue.Entry[any]{Seq: e.Seq, At: e.At, Value: of.Value(e.Value)}}
+		}
+	}
+	return table.View[entry[T]]{Columns: columns, Empty: of.Empty, Value: value, Name: func(e entry[T]) string { return of.Name(e.Value) }}
 }

@@ -78,7 +78,7 @@ func reportJobs(ctx context.Context, g *cli.Globals, q *queue.Queue, words []str
 		results = append(results, r)
 	}
 	if !g.Output.ForPeople() {
-		return cli.Print(g, resultTable(g.Env().Now()), results)
+		return cli.Print(g, report.Results(g.Env().Now()), results)
 	}
 	for i, r := range results {
 		if i > 0 {
@@ -102,10 +102,17 @@ func reportUsage(ctx context.Context, g *cli.Globals, q *queue.Queue, since time
 	return cli.Print(g, usageTable(by), usageBy(all, by))
 }
 
+// usageJSON is usage as programs see it.
+type usageJSON struct {
+	Version int `json:"version"`
+	usage
+}
+
 func usageTable(by string) table.View[usage] {
 	titles := map[string]string{"user": "USER", "project": "PROJECT", "machine": "MACHINE"}
 	return table.View[usage]{
 		Name:  func(u usage) string { return u.Who },
+		Value: func(u usage) any { return usageJSON{1, u} },
 		Empty: "no job has ended in that time",
 		Columns: []table.Column[usage]{
 			{Title: titles[by], Field: by, Shrink: 8, Cell: func(u usage) table.Cell { return table.Text(u.Who) }},

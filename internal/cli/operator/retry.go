@@ -99,13 +99,17 @@ func deadTable(g *cli.Globals) table.View[queue.DeadLetter] {
 		Empty: "no dead jobs",
 		Columns: []table.Column[queue.DeadLetter]{
 			{Title: "ID", Field: "job", Cell: func(d queue.DeadLetter) table.Cell { return table.Text(d.Job) }},
-			{Title: "NAME", Field: "name", Shrink: 10, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Name) }},
-			{Title: "PROJECT", Field: "project", Drop: 3, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Project) }},
-			{Title: "USER", Field: "user", Drop: 4, Cell: func(d queue.DeadLetter) table.Cell { return text(d.User) }},
+			{Title: "NAME", Field: "name", Shrink: 10, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Name) },
+				Raw: func(d queue.DeadLetter) string { return d.Name }},
+			{Title: "PROJECT", Field: "project", Drop: 3, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Project) },
+				Raw: func(d queue.DeadLetter) string { return d.Project }},
+			{Title: "USER", Field: "user", Drop: 4, Cell: func(d queue.DeadLetter) table.Cell { return text(d.User) },
+				Raw: func(d queue.DeadLetter) string { return d.User }},
 			{Title: "DIED", Field: "at", Drop: 2, Cell: func(d queue.DeadLetter) table.Cell {
 				return table.Cell{Text: screen.Ago(d.At, now), Color: screen.Dim}
 			}, Raw: func(d queue.DeadLetter) string { return stamp(&d.At) }},
-			{Title: "LAST ON", Field: "machine", Drop: 5, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Machine) }},
+			{Title: "LAST ON", Field: "machine", Drop: 5, Cell: func(d queue.DeadLetter) table.Cell { return text(d.Machine) },
+				Raw: func(d queue.DeadLetter) string { return d.Machine }},
 			{Title: "TRIES", Field: "attempts", Right: true, Cell: func(d queue.DeadLetter) table.Cell { return table.Text(fmt.Sprint(d.Attempts)) }},
 			{Title: "WHY", Field: "reason", Drop: 1, Shrink: 12, Cell: func(d queue.DeadLetter) table.Cell {
 				if d.Evidence != "" {

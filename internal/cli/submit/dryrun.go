@@ -18,6 +18,7 @@ import (
 // dryAnswer is what one task needs, and who could give it. Machines is absent where no broker could be asked, and empty
 // where no machine known now could ever take it.
 type dryAnswer struct {
+	Version int `json:"version"`
 	estimator.Answer
 	Machines []string `json:"machines,omitzero"`
 }
@@ -66,7 +67,7 @@ func dryAnswers(answers []estimator.Answer, machines []queue.Machine) []dryAnswe
 	pools := poolsOf(machines)
 	all := make([]dryAnswer, len(answers))
 	for i, a := range answers {
-		all[i].Answer = a
+		all[i].Version, all[i].Answer = 1, a
 		if machines == nil {
 			continue
 		}

@@ -131,6 +131,7 @@ func ExampleRoot() {
 	cli.Execute(context.Background(), Root(env), env)
 	// Output:
 	// {
+	//   "version": 1,
 	//   "gpus": 2,
 	//   "gpu_memory_mb": 20480,
 	//   "method": "explicit",

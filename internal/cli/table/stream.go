@@ -50,6 +50,15 @@ func (s *Stream[T]) Row(row T) error {
 	return s.tableRow(row, first)
 }
 
+// End completes what has been printed: a list without a row says its columns in CSV, and on a terminal that it is empty.
+func (s *Stream[T]) End() error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	return s.view.Print(s.w, s.term, s.form, nil)
+}
+
 func (s *Stream[T]) csvRow(row T, first bool) error {
 	out := csv.NewWriter(s.w)
 	if first {
