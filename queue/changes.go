@@ -83,7 +83,7 @@ func (q *Queue) tell(ctx context.Context, stream string, cfg jetstream.OrderedCo
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the caller wants no more
+			return nil // the caller wants no more
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", stream, err)

@@ -61,7 +61,7 @@ func (q *Queue) DeliverResults(ctx context.Context, o DeliverOptions, bring func
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the caller wants no more
+			return nil // the caller wants no more
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed), errors.Is(err, jetstream.ErrConsumerDeleted):
 			return fmt.Errorf("deliver results as %s: %w", o.Name, err)
 		case err != nil:

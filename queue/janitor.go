@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/berthq/berth/job"
@@ -53,12 +54,16 @@ type janitor struct {
 const tidyShare = 10
 
 // RunJanitor does the janitor's duty while this process is elected, until ctx ends. Any number of workers may run it;
-// holder is shown as who has it. every is the time between rounds, 0 for the usual minute.
+// holder is shown as who has it. The same one adds up what the machines hold. every is the time between rounds, 0 for
+// the usual minute.
 func (q *Queue) RunJanitor(ctx context.Context, holder string, every time.Duration) error {
 	if every <= 0 {
 		every = tidyEvery
 	}
 	return q.elect(ctx, "janitor", holder, func(ctx context.Context) {
+		var books sync.WaitGroup
+		defer books.Wait()
+		books.Go(func() { q.keepHoldings(ctx) })
 		jan := q.newJanitor(ctx)
 		for pause := every; sleep(ctx, pause) == nil; {
 			began := time.Now()

@@ -57,6 +57,7 @@ const (
 	prefixLease       = "berth.lease."   // berth.lease.<machine>.<what>.<project>.<user>: questions to one worker about its GPUs
 	prefixNotify      = "berth.notify."  // berth.notify.<machine>.<instance>: core messages to one session; the record is the truth
 	prefixNotifyGroup = "berth.notify.group."
+	subjectHoldings   = "berth.holdings" // core messages: what the fleet's runs hold, by project; presence is the truth
 
 	// what the brokers of a cluster say when a lane's consumer has a new leader; its name follows
 	prefixElected = "$JS.EVENT.ADVISORY.CONSUMER.LEADER_ELECTED." + StreamLanes + "."

@@ -48,7 +48,9 @@ func (w *Worker) tell() {
 func (w *Worker) announceOnce(ctx context.Context) error {
 	try, cancel := context.WithTimeout(ctx, announceEvery)
 	defer cancel()
-	return w.cfg.Queue.Announce(try, w.machine())
+	m := w.machine()
+	w.shares.announced(queue.Holdings{GPUs: m.Projects, Hours: m.Hours})
+	return w.cfg.Queue.Announce(try, m)
 }
 
 // machine is this machine as others see it.

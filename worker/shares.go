@@ -16,18 +16,12 @@ const (
 	halfLife = 7 * 24 * time.Hour
 )
 
-// Held is what the runs of one machine hold for each project.
-type Held struct {
-	GPUs  map[string]int     // now
-	Hours map[string]float64 // GPU hours those runs have had so far; they are counted for good when the runs end
-}
-
 // SharesOf is what each project has had: what is counted of ended runs, older ones less, what the runs of now have had,
 // and an hour ahead for every GPU they hold, so that many that start at once do not all look like nothing.
-func SharesOf(used map[string]float64, machines ...Held) Shares {
+func SharesOf(used map[string]float64, held ...queue.Holdings) Shares {
 	s := Shares{}
 	maps.Copy(s, used)
-	for _, m := range machines {
+	for _, m := range held {
 		for project, n := range m.GPUs {
 			s[project] += float64(n)
 		}
@@ -40,16 +34,17 @@ func SharesOf(used map[string]float64, machines ...Held) Shares {
 
 // shareBooks is what this worker knows of the projects' use of the fleet.
 type shareBooks struct {
-	mu   sync.Mutex
-	used map[string]float64 // decayed GPU hours, from the counters
-	held map[string]Held    // by machine, from presence
+	mu    sync.Mutex
+	used  map[string]float64 // decayed GPU hours, from the counters
+	fleet queue.Holdings     // of all machines, as last told
+	own   queue.Holdings     // this machine's part of that, as last announced
 }
 
 // follow keeps the books fresh until ctx ends.
 func (b *shareBooks) follow(ctx context.Context, w *Worker) {
 	var g sync.WaitGroup
 	defer g.Wait()
-	g.Go(func() { b.followMachines(ctx, w) })
+	g.Go(func() { b.followFleet(ctx, w) })
 	tick := time.NewTicker(sharesEvery)
 	defer tick.Stop()
 	for {
@@ -69,38 +64,45 @@ func (b *shareBooks) follow(ctx context.Context, w *Worker) {
 	}
 }
 
-func (b *shareBooks) followMachines(ctx context.Context, w *Worker) {
+func (b *shareBooks) followFleet(ctx context.Context, w *Worker) {
 	for ctx.Err() == nil {
-		err := w.cfg.Queue.WatchMachines(ctx, func(m queue.Machine) {
+		err := w.cfg.Queue.FollowHoldings(ctx, func(h queue.Holdings) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.held == nil {
-				b.held = map[string]Held{}
-			}
-			b.held[m.Name] = Held{m.Projects, m.Hours}
-		}, func(key string) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			maps.DeleteFunc(b.held, func(name string, _ Held) bool { return queue.MachineKey(name) == key })
+			b.fleet = h
 		})
 		if err != nil && ctx.Err() == nil {
-			w.log.Debug("machines_not_watched", "err", err)
+			w.log.Debug("holdings_not_followed", "err", err)
 			pause(ctx, time.Second)
 		}
 	}
+}
+
+// announced notes what the fleet is being told of this machine.
+func (b *shareBooks) announced(own queue.Holdings) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.own = own
 }
 
 // now is what each project has had. This machine's own runs are counted as they are, the others' as announced.
 func (b *shareBooks) now(w *Worker) Shares {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	machines := []Held{w.holds()}
-	for machine, held := range b.held {
-		if machine != w.cfg.Machine {
-			machines = append(machines, held)
-		}
+	return SharesOf(b.used, w.holds(), others(b.fleet, b.own))
+}
+
+// others is what a fleet holds but for one of its machines. What that has announced and the sum does not have yet is
+// never taken off the others.
+func others(fleet, own queue.Holdings) queue.Holdings {
+	rest := queue.Holdings{GPUs: map[string]int{}, Hours: map[string]float64{}}
+	for project, n := range fleet.GPUs {
+		rest.GPUs[project] = max(0, n-own.GPUs[project])
 	}
-	return SharesOf(b.used, machines...)
+	for project, hours := range fleet.Hours {
+		rest.Hours[project] = max(0, hours-own.Hours[project])
+	}
+	return rest
 }
 
 // add counts a run that has just ended here, which the counters will say at the next look.
@@ -116,8 +118,8 @@ func (b *shareBooks) add(project string, hours float64) {
 }
 
 // holds is what this machine's runs hold for each project.
-func (w *Worker) holds() Held {
-	h, now := Held{GPUs: map[string]int{}, Hours: map[string]float64{}}, w.cfg.Now()
+func (w *Worker) holds() queue.Holdings {
+	h, now := queue.Holdings{GPUs: map[string]int{}, Hours: map[string]float64{}}, w.cfg.Now()
 	w.runs.each(func(a *attempt) {
 		if n := len(a.devices()); n > 0 {
 			h.GPUs[a.project] += n

@@ -18,16 +18,16 @@ func TestSharesOf(t *testing.T) {
 	type gpus = map[string]int
 	for name, c := range map[string]struct {
 		used     hours
-		machines []Held
+		machines []queue.Holdings
 		want     Shares
 	}{
 		"nobody has had anything":       {nil, nil, Shares{}},
 		"what has ended":                {hours{"a": 3.5}, nil, Shares{"a": 3.5}},
-		"an hour ahead for each GPU":    {nil, []Held{{GPUs: gpus{"a": 8}}}, Shares{"a": 8}},
-		"what runs has had its hours":   {hours{"a": 1}, []Held{{GPUs: gpus{"a": 2}, Hours: hours{"a": 30}}}, Shares{"a": 33}},
-		"on all machines":               {hours{"b": 1}, []Held{{GPUs: gpus{"a": 1}}, {GPUs: gpus{"a": 2, "b": 1}}}, Shares{"a": 3, "b": 2}},
-		"a machine without runs":        {hours{"a": 1}, []Held{{}}, Shares{"a": 1}},
-		"a worker that counts no hours": {nil, []Held{{GPUs: gpus{"a": 4}, Hours: nil}}, Shares{"a": 4}},
+		"an hour ahead for each GPU":    {nil, []queue.Holdings{{GPUs: gpus{"a": 8}}}, Shares{"a": 8}},
+		"what runs has had its hours":   {hours{"a": 1}, []queue.Holdings{{GPUs: gpus{"a": 2}, Hours: hours{"a": 30}}}, Shares{"a": 33}},
+		"on all machines":               {hours{"b": 1}, []queue.Holdings{{GPUs: gpus{"a": 1}}, {GPUs: gpus{"a": 2, "b": 1}}}, Shares{"a": 3, "b": 2}},
+		"a machine without runs":        {hours{"a": 1}, []queue.Holdings{{}}, Shares{"a": 1}},
+		"a worker that counts no hours": {nil, []queue.Holdings{{GPUs: gpus{"a": 4}, Hours: nil}}, Shares{"a": 4}},
 	} {
 		before := cmp.Diff(hours(nil), c.used)
 		if d := cmp.Diff(c.want, SharesOf(c.used, c.machines...)); d != "" {
@@ -37,6 +37,33 @@ func TestSharesOf(t *testing.T) {
 			t.Errorf("%s: what was counted has changed: %s", name, after)
 		}
 	}
+}
+
+// Who has announced more than the last sum says has not taken it from the others.
+func TestOthersAreTheFleetButForOne(t *testing.T) {
+	t.Parallel()
+	fleet := queue.Holdings{GPUs: map[string]int{"a": 5, "b": 1}, Hours: map[string]float64{"a": 2}}
+	own := queue.Holdings{GPUs: map[string]int{"a": 2, "b": 3, "c": 1}, Hours: map[string]float64{"a": 3}}
+	want := queue.Holdings{GPUs: map[string]int{"a": 3, "b": 0}, Hours: map[string]float64{"a": 0}}
+	if d := cmp.Diff(want, others(fleet, own)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// What runs on one machine counts on all, and no longer when it has ended.
+func TestSharesCountTheWholeFleet(t *testing.T) {
+	h := newHouse(t, "1x24Gi")
+	h.work("alpha")
+	beta := h.work("beta")
+	gate := filepath.Join(t.TempDir(), "go")
+	n := h.submit(job.Requirements{GPUs: 1, Machine: "alpha"}, "wait="+gate, "exit=0")
+	h.running(queue.JobRef(n))
+	waitFor(t, "beta knows what alpha runs", func() bool { return beta.shares.now(beta.Worker)["lab"] >= 1 })
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.result(queue.JobRef(n))
+	waitFor(t, "beta knows that it has ended", func() bool { return beta.shares.now(beta.Worker)["lab"] < 1 })
 }
 
 // What ended here counts at once, for whoever looks next, and not in the hands of who looked before.
