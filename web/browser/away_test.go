@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,48 +15,121 @@ import (
 	"github.com/berthq/berth/web"
 )
 
-// The broker dies while a page is open: the page says so, keeps what it knows, and goes on by itself.
-func TestBrokerDiesWhileAPageIsOpen(t *testing.T) {
-	needChromium(t)
-	broker := natstest.New(t)
-	q, err := queue.Open(t.Context(), broker.Connect(), queue.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	submit := func(name string) {
-		t.Helper()
-		if _, err := q.Submit(t.Context(), job.Job{Project: "p", User: "u", Spec: job.Spec{Name: name, Command: job.Command{"true"}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	submit("before")
-	s := web.New(web.Options{Queue: q, Logger: slog.New(slog.DiscardHandler), Now: time.Now, By: "tester"})
+// house is a broker with a dashboard, without workers.
+type house struct {
+	t      *testing.T
+	broker *natstest.Broker
+	q      *queue.Queue
+	url    string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, broker: natstest.New(t)}
+	h.q = h.queue(queue.Options{})
+	s := web.New(web.Options{Queue: h.q, Logger: slog.New(slog.DiscardHandler), Now: time.Now, By: "tester"})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	h.url = s.URL(l)
+	h.background(func(ctx context.Context) error { return s.Serve(ctx, l) })
+	return h
+}
+
+func (h *house) queue(o queue.Options) *queue.Queue {
+	h.t.Helper()
+	q, err := queue.Open(h.t.Context(), h.broker.Connect(), o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(q.Close)
+	return q
+}
+
+// background runs do until the test ends.
+func (h *house) background(do func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	go func() { ended <- do(ctx) }()
+	h.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			h.t.Error(err)
 		}
-		q.Close()
 	})
-	b := open(t, s.URL(l))
+}
+
+func (h *house) submit(name string) {
+	h.t.Helper()
+	if _, err := h.q.Submit(h.t.Context(), job.Job{Project: "p", User: "u", Spec: job.Spec{Name: name, Command: job.Command{"true"}}}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// The broker dies while a page is open: the page says so, keeps what it knows, and goes on by itself.
+func TestBrokerDiesWhileAPageIsOpen(t *testing.T) {
+	needChromium(t)
+	h := newHouse(t)
+	h.submit("before")
+	b := open(t, h.url)
 	b.visit("/jobs")
 	b.until(`document.querySelectorAll("tr[data-job]").length === 1 && document.body.dataset.live === "live"`)
 	b.expectComplaints(true)
-	broker.Stop()
+	h.broker.Stop()
 	b.until(`document.getElementById("alert").innerText.includes("broker does not answer") && document.body.dataset.live === "cut"`)
 	b.until(`document.querySelector("tr[data-job]").innerText.includes("before")`)
 	b.accessible("/jobs without a broker")
-	broker.Start()
+	h.broker.Start()
 	b.until(`document.getElementById("alert").innerText === "" && document.body.dataset.live === "live"`)
-	submit("after")
+	h.submit("after")
 	b.until(`document.querySelectorAll("tr[data-job]").length === 2`)
+}
+
+// What no clerk could read is a dead letter, and is dealt with by hand.
+func TestDeadLetterIsDropped(t *testing.T) {
+	needChromium(t)
+	h := newHouse(t)
+	h.background(h.q.RunClerk)
+	if err := h.broker.Connect().Publish("berth.jobs.p.u", []byte("{ no job")); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, h.url)
+	b.visit("/dead")
+	b.until(`document.querySelector("main tbody").innerText.includes("Garbage")`)
+	b.accessible("/dead with one")
+	b.press("Drop", true)
+	b.until(`document.querySelector("main tbody").innerText.includes("No dead letters")`)
+	b.visit("/audit")
+	b.until(`document.body.innerText.includes("drop")`)
+	if bad := b.complaints(); len(bad) > 0 {
+		t.Errorf("pages logged errors: %q", bad)
+	}
+}
+
+// The dashboard is started again while a page is open: the page says that it is away and goes on with the token it has.
+func TestDashboardIsStartedAgain(t *testing.T) {
+	needChromium(t)
+	dir := t.TempDir()
+	berth(t, dir, "up", "--no-worker", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", filepath.Join(dir, "store"))
+	first, end := berth(t, dir, "dashboard", "--http", "127.0.0.1:0")
+	b := open(t, first)
+	b.visit("/jobs")
+	b.until(`document.body.dataset.live === "live"`)
+	b.expectComplaints(true)
+	end()
+	b.until(`document.getElementById("alert").innerText.includes("dashboard does not answer")`)
+	again, _ := berth(t, dir, "dashboard", "--http", strings.TrimPrefix(b.base, "http://"))
+	if again != first {
+		t.Errorf("the address was %s and is %s", first, again)
+	}
+	b.until(`document.getElementById("alert").innerText === "" && document.body.dataset.live === "live"`)
+	b.expectComplaints(false)
+	var refused string
+	b.eval(`fetch("/api/v1/jobs/99/cancel", {method: "POST", headers: {"X-Berth": "1"}}).then(r => String(r.status))`, &refused)
+	if refused != "404" {
+		t.Errorf("an action of the open page is answered with %s, want 404: there is no job 99", refused)
+	}
 }
 
 // A browser without the token sees how to get it; one with it comes in by typing it.

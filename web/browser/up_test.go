@@ -60,36 +60,49 @@ func (s *said) String() string {
 // up starts berth up with these arguments, in files of its own, and returns the dashboard's address.
 func up(t *testing.T, args ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	url, _ := berth(t, t.TempDir(), append([]string{"up", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}, args...)...)
+	return url
+}
+
+// berth starts a command that serves the dashboard, with its files under the folder; end ends it, at the latest with the test.
+func berth(t *testing.T, dir string, args ...string) (url string, end func()) {
+	t.Helper()
 	out := &said{url: make(chan string, 1)}
 	signals := make(chan chan<- os.Signal, 1)
 	env := cli.System()
 	env.Environ = append(os.Environ(), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "XDG_STATE_HOME="+dir)
-	env.Args = append([]string{"up", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}, args...)
-	env.Stdout, env.Stderr = out, out
+	env.Args, env.Stdout, env.Stderr = args, out, out
 	env.Notify = func(c chan<- os.Signal, _ ...os.Signal) { signals <- c }
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan int, 1)
-	go func() { ended <- cli.Execute(context.WithoutCancel(t.Context()), operator.Root(env), env) }()
-	var url string
+	go func() { ended <- cli.Execute(ctx, operator.Root(env), env) }()
 	select {
 	case url = <-out.url:
 	case code := <-ended:
-		t.Fatalf("berth up ended with %d:\n%s", code, out)
+		cancel()
+		t.Fatalf("berth %s ended with %d:\n%s", args[0], code, out)
 	case <-time.After(patience):
-		t.Fatalf("berth up printed no address:\n%s", out)
+		cancel()
+		t.Fatalf("berth %s printed no address:\n%s", args[0], out)
 	}
-	notify := <-signals
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		http.DefaultClient.CloseIdleConnections()
-		notify <- os.Interrupt
-		notify <- os.Interrupt // hasten: what runs is stopped
+		select {
+		case notify := <-signals:
+			notify <- os.Interrupt
+			notify <- os.Interrupt // hasten: what runs is stopped
+		default:
+			cancel() // it listens to no signals of its own
+		}
 		select {
 		case <-ended:
 		case <-time.After(patience):
-			t.Errorf("berth up did not end:\n%s", out)
+			t.Errorf("berth %s did not end:\n%s", args[0], out)
 		}
+		cancel()
 	})
-	return url
+	t.Cleanup(end)
+	return url, end
 }
 
 // simulated starts berth up on simulated cards.
