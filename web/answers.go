@@ -44,6 +44,8 @@ type (
 	historyAnswer struct {
 		stamp
 		Points []json.RawMessage `json:"points"`
+		// AheadSeconds is how far the machine's clock, by which the points are, is ahead of ours.
+		AheadSeconds float64 `json:"ahead_seconds"`
 	}
 	leasesAnswer struct {
 		stamp

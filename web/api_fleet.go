@@ -12,7 +12,8 @@ func (s *Server) machines(*http.Request) (any, error) {
 }
 
 func (s *Server) machineHistory(r *http.Request) (any, error) {
-	return historyAnswer{s.stamp(), s.hub.history(r.PathValue("name"))}, nil
+	name := r.PathValue("name")
+	return historyAnswer{s.stamp(), s.hub.history(name), s.hub.index.aheadOf(name).Seconds()}, nil
 }
 
 func (s *Server) leases(r *http.Request) (any, error) {

@@ -36,6 +36,7 @@ func (s *Server) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	v = s.hub.index.byOurClock(v)
 	v.Progress = s.hub.progress(v)
 	a := jobAnswer{stamp: s.stamp(), JobView: v, Version: 1, Events: s.hub.eventsOf(id.Number, 50)}
 	if v.Job != nil {
@@ -45,7 +46,7 @@ func (s *Server) job(r *http.Request) (any, error) {
 		}
 	}
 	if v.Record != nil {
-		a.Past, a.Result = v.Record.Attempts, v.Record.Result
+		a.Past, a.Result = s.hub.index.attemptsByOurClock(v.Record.Attempts), v.Record.Result
 	}
 	if v.Tasks != nil {
 		a.Tally, a.Grid = s.hub.index.group(id.Number)
@@ -92,7 +93,7 @@ func (s *Server) jobTasks(r *http.Request) (any, error) {
 	}
 	lines := make([]taskLine, 0, len(views))
 	for _, v := range views {
-		l := taskLine{JobView: v, Typed: v.Ref.String(), Params: queue.TaskParams(v.Job, v.Ref.Index)}
+		l := taskLine{JobView: s.hub.index.byOurClock(v), Typed: v.Ref.String(), Params: queue.TaskParams(v.Job, v.Ref.Index)}
 		if v.Record != nil && v.Record.Result != nil {
 			l.Output = v.Record.Result.Output
 		}
@@ -120,6 +121,9 @@ func (s *Server) series(r *http.Request) (any, error) {
 	}
 	if points.GPUs == nil {
 		points.GPUs = map[string]telemetry.GPUSeries{}
+	}
+	if !points.StartedAt.IsZero() {
+		points.StartedAt = points.StartedAt.Add(-s.hub.index.aheadOf(v.Machine))
 	}
 	return seriesAnswer{s.stamp(), attempt, points}, nil
 }

@@ -203,7 +203,12 @@ func (h *hub) seePoint(data json.RawMessage) {
 func (h *hub) seeMachine(m queue.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.machines[queue.MachineKey(m.Name)] = heard{m, h.now()}
+	now := h.now()
+	if ahead := h.index.hear(m.Name, m.At, now); ahead != 0 {
+		m.Warnings = append(slices.Clip(m.Warnings), warnOfClock(ahead))
+	}
+	m.At = now // when we heard of it
+	h.machines[queue.MachineKey(m.Name)] = heard{m, now}
 	h.touch("machines")
 }
 

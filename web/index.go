@@ -13,6 +13,7 @@ import (
 
 // span is GPUs held by somebody for a time.
 type span struct {
+	machine    string
 	devices    []string  // UUIDs
 	start, end time.Time // end is zero while it runs
 }
@@ -32,11 +33,12 @@ type index struct {
 	tasks map[uint64]map[int]task
 	spans map[queue.Ref][]span
 	early map[queue.Ref]*job.Record // records that came before their job
+	ahead map[string]time.Duration  // how far a machine's clock is ahead of ours; absent: not noticeably
 	words map[string]string         // UUIDs and names that come again and again, once
 }
 
 func newIndex() *index {
-	return &index{by: map[uint64]*row{}, tasks: map[uint64]map[int]task{}, spans: map[queue.Ref][]span{}, early: map[queue.Ref]*job.Record{}, words: map[string]string{}}
+	return &index{by: map[uint64]*row{}, tasks: map[uint64]map[int]task{}, spans: map[queue.Ref][]span{}, early: map[queue.Ref]*job.Record{}, ahead: map[string]time.Duration{}, words: map[string]string{}}
 }
 
 func (x *index) seeJob(v queue.JobView) {
@@ -138,7 +140,7 @@ func (x *index) keepSpans(ref queue.Ref, rec *job.Record) {
 		if len(a.Devices) == 0 || a.StartedAt.IsZero() {
 			continue
 		}
-		s := span{devices: x.sameWords(a.Devices), start: a.StartedAt}
+		s := span{machine: x.sameWord(a.Machine), devices: x.sameWords(a.Devices), start: a.StartedAt}
 		if a.EndedAt != nil {
 			s.end = *a.EndedAt
 		} else if rec.State != job.Running {
@@ -157,14 +159,18 @@ func (x *index) keepSpans(ref queue.Ref, rec *job.Record) {
 func (x *index) sameWords(list []string) []string {
 	out := make([]string, len(list))
 	for i, w := range list {
-		known, ok := x.words[w]
-		if !ok {
-			known = strings.Clone(w)
-			x.words[known] = known
-		}
-		out[i] = known
+		out[i] = x.sameWord(w)
 	}
 	return out
+}
+
+func (x *index) sameWord(w string) string {
+	known, ok := x.words[w]
+	if !ok {
+		known = strings.Clone(w)
+		x.words[known] = known
+	}
+	return known
 }
 
 // wish is which jobs a reader wants to see.
@@ -214,7 +220,7 @@ func (x *index) list(w wish) (page []row, total int) {
 	from := min(max(w.offset, 0), len(fit))
 	page = make([]row, 0, w.limit)
 	for _, r := range fit[from:min(from+w.limit, len(fit))] {
-		page = append(page, r.shown())
+		page = append(page, x.shown(r))
 	}
 	return page, len(fit)
 }
@@ -247,7 +253,7 @@ func (x *index) group(number uint64) (*tally, []task) {
 	if r == nil || r.Tasks == nil {
 		return nil, nil
 	}
-	shown := r.shown()
+	shown := x.shown(r)
 	grid := make([]task, 0, len(x.tasks[number]))
 	for _, t := range x.tasks[number] {
 		grid = append(grid, t)

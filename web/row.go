@@ -86,9 +86,10 @@ func (r *row) learn(rec *job.Record) {
 	}
 }
 
-// shown is a copy for the reader, with what a group's tasks say in it.
-func (r *row) shown() row {
+// shown is a copy for the reader, with what a group's tasks say in it and times by our clock.
+func (x *index) shown(r *row) row {
 	out := *r
+	out.StartedAt, out.EndedAt = byOurs(r.StartedAt, x.ahead[r.Machine]), byOurs(r.EndedAt, x.ahead[r.Machine])
 	if r.Tasks != nil {
 		t := *r.Tasks
 		t.States = make(map[job.State]int, len(r.Tasks.States))

@@ -44,11 +44,12 @@ func (x *index) timeline(back time.Duration, now time.Time) (from time.Time, all
 			continue
 		}
 		for _, s := range spans {
+			s = x.ours(s)
 			end, running := s.end, s.end.IsZero()
 			if running || end.After(now) {
 				end = now
 			}
-			if !end.After(from) {
+			if !end.After(from) || !end.After(s.start) {
 				continue
 			}
 			for _, gpu := range s.devices {
@@ -65,14 +66,25 @@ func (x *index) timeline(back time.Duration, now time.Time) (from time.Time, all
 	return from, all, false
 }
 
+// ours is the span by our clock.
+func (x *index) ours(s span) span {
+	if ahead := x.ahead[s.machine]; ahead != 0 {
+		s.start = s.start.Add(-ahead)
+		if !s.end.IsZero() { // it has ended
+			s.end = s.end.Add(-ahead)
+		}
+	}
+	return s
+}
+
 // begins is when the oldest run, or else the oldest job, began. A job that is retried is queued anew: its runs tell more.
 func (x *index) begins() (first time.Time, known bool) {
 	if len(x.rows) > 0 {
 		first = x.rows[0].QueuedAt
 	}
 	for _, spans := range x.spans {
-		if first.IsZero() || spans[0].start.Before(first) {
-			first = spans[0].start
+		if start := x.ours(spans[0]).start; first.IsZero() || start.Before(first) {
+			first = start
 		}
 	}
 	return first, !first.IsZero()

@@ -40,7 +40,7 @@ func (x *index) gpuTime(by string, back time.Duration, now time.Time) usage {
 			}
 		}
 		for _, s := range spans {
-			u.add(owner, s, now)
+			u.add(owner, x.ours(s), now)
 		}
 	}
 	return u
@@ -80,8 +80,8 @@ func (x *index) waited(since time.Time) waiting {
 	defer x.mu.RUnlock()
 	var all []float64
 	for _, r := range x.rows {
-		if r.StartedAt != nil && r.StartedAt.After(since) && r.Tasks == nil {
-			all = append(all, max(0, r.StartedAt.Sub(r.QueuedAt).Seconds()))
+		if began := byOurs(r.StartedAt, x.ahead[r.Machine]); began != nil && began.After(since) && r.Tasks == nil {
+			all = append(all, max(0, began.Sub(r.QueuedAt).Seconds()))
 		}
 	}
 	if len(all) == 0 {

@@ -338,7 +338,10 @@ func TestAssetsWeighLittle(t *testing.T) {
 }
 
 // runOnce does what a clerk and a worker do to the one job that waits: it runs on the GPU, and succeeds.
-func (h *house) runOnce(number uint64, gpu string) {
+func (h *house) runOnce(number uint64, gpu string) { h.t.Helper(); h.runOn(h.q, number, gpu) }
+
+// runOn is runOnce on a machine with a queue of its own.
+func (h *house) runOn(q *queue.Queue, number uint64, gpu string) {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.t.Context())
 	clerk := make(chan error, 1)
@@ -349,14 +352,14 @@ func (h *house) runOnce(number uint64, gpu string) {
 			h.t.Fatal(err)
 		}
 	}
-	session, err := h.q.OpenSession(ctx, "m1", "start-1")
+	session, err := q.OpenSession(ctx, "m1", "start-1")
 	check(err)
-	puller, err := h.q.NewPuller(session)
+	puller, err := q.NewPuller(session)
 	check(err)
-	for changed := h.q.LanesChanged(); len(h.q.Lanes()) == 0; changed = h.q.LanesChanged() {
+	for changed := q.LanesChanged(); len(q.Lanes()) == 0; changed = q.LanesChanged() {
 		h.await(changed)
 	}
-	delivery, err := puller.Next(ctx, []queue.Want{{Lane: h.q.Lanes()[0].Lane}})
+	delivery, err := puller.Next(ctx, []queue.Want{{Lane: q.Lanes()[0].Lane}})
 	check(err)
 	if delivery.Number != number {
 		h.t.Fatalf("job %d came, want %d", delivery.Number, number)

@@ -48,11 +48,11 @@ function draw(x, m, now) {
 }
 
 async function past(x, m) {
-  const { points } = await get(path(m) + '/history');
+  const { points, ahead_seconds: ahead } = await get(path(m) + '/history');
   x.fig.all.hidden = points.length < 2;
   if (points.length < 2) return;
   const [title, unit, max] = gauges[gauge];
   const ids = [...new Set(points.flatMap(p => Object.keys(p.gpus)))].map(id => [id, points.find(p => p.gpus[id]).gpus[id].index]).sort((a, b) => a[1] - b[1]);
-  chart(x.fig.place, { times: points.map(p => Date.parse(p.at) / 1000), unit, max, lines: ids.map(([id, index]) => ({ label: 'GPU ' + index, values: points.map(p => p.gpus[id]?.[gauge] ?? null) })) });
+  chart(x.fig.place, { times: points.map(p => Date.parse(p.at) / 1000 - ahead), unit, max, lines: ids.map(([id, index]) => ({ label: 'GPU ' + index, values: points.map(p => p.gpus[id]?.[gauge] ?? null) })) });
   x.fig.place.setAttribute('aria-label', `${title} of ${m.name} over the last day: ` + ids.map(([id, index]) => `GPU ${index} now ${n(points.at(-1).gpus[id]?.[gauge])}${unit}`).join(', '));
 }

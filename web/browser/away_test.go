@@ -5,9 +5,13 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/natsembed/natstest"
@@ -102,6 +106,44 @@ func TestDeadLetterIsDropped(t *testing.T) {
 	b.until(`document.querySelector("main tbody").innerText.includes("No dead letters")`)
 	b.visit("/audit")
 	b.until(`document.body.innerText.includes("drop")`)
+	if bad := b.complaints(); len(bad) > 0 {
+		t.Errorf("pages logged errors: %q", bad)
+	}
+}
+
+// The clocks of the browser and of a machine are hours off: what pages say of times is by the dashboard's clock.
+func TestClocksThatDiffer(t *testing.T) {
+	needChromium(t)
+	h := newHouse(t)
+	h.submit("just now")
+	ahead := h.queue(queue.Options{Now: func() time.Time { return time.Now().Add(3 * time.Hour) }})
+	b := open(t, h.url)
+	b.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`{
+			const Real = Date, off = -7 * 3600e3;
+			globalThis.Date = class extends Real { constructor(...a) { a.length ? super(...a) : super(Real.now() + off); } static now() { return Real.now() + off; } };
+		}`).Do(ctx)
+		return err
+	}))
+	b.visit("/jobs")
+	if off := b.says(`Math.round((new Date() - performance.timeOrigin - performance.now()) / 3600e3)`); off != "-7" {
+		t.Fatalf("the browser's clock is %s hours off, want -7", off)
+	}
+	fresh := `/^(<?\d+ s|\d+ min( \d+ s)?) ago$/`
+	b.until(`document.querySelectorAll("tr[data-job] time").length > 0 && [...document.querySelectorAll("tr[data-job] time")].every(e => ` + fresh + `.test(e.innerText))`)
+	if err := ahead.Announce(t.Context(), queue.Machine{Name: "m1", CPUs: 4, GPUs: []queue.GPU{{UUID: "GPU-1", Name: "Card", Slots: 1, State: "ready"}}}); err != nil {
+		t.Fatal(err)
+	}
+	b.visit("/machines")
+	b.until(`document.querySelector("[data-machine] .warn")?.innerText.includes("its clock is 3h0m0s ahead of the dashboard's")`)
+	b.until(fresh + `.test(document.querySelector("[data-machine] .facts time").innerText)`)
+	b.visit("/")
+	now := time.Now()
+	b.until(`document.querySelectorAll(".ticks span").length === 6`)
+	want := []string{now.Format("15:04"), now.Add(-time.Minute).Format("15:04"), now.Add(-2 * time.Minute).Format("15:04"), now.Add(time.Minute).Format("15:04")}
+	if got := b.says(`document.querySelectorAll(".ticks span")[4].innerText`); !slices.Contains(want, got) {
+		t.Errorf("the time before now is labelled %s, want %s", got, now.Format("15:04"))
+	}
 	if bad := b.complaints(); len(bad) > 0 {
 		t.Errorf("pages logged errors: %q", bad)
 	}
