@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// Legacy are groups of one run in v1 hierarchies: on hybrid machines the memory and pids controllers sit there. A
+// Legacy are groups of one run in v1 hierarchies: on hybrid machines the memory, pids and cpu controllers sit there. A
 // process gets into them only by being moved, which the kernel takes milliseconds for; so they are made for runs that
 // ask for a limit, and for no others. They limit and count; the v2 group still holds and kills.
 type Legacy []string
@@ -18,7 +19,7 @@ type Legacy []string
 // legacyRoots finds the writable v1 hierarchies of the controllers that v2 does not have.
 func legacyRoots(granted []string) map[string]string {
 	roots := map[string]string{}
-	for _, controller := range []string{"memory", "pids"} {
+	for _, controller := range wanted {
 		if slices.Contains(granted, controller) {
 			continue
 		}
@@ -26,16 +27,47 @@ func legacyRoots(granted []string) map[string]string {
 		if err != nil {
 			continue
 		}
-		own, err := ownPath(":" + controller + ":")
+		own, err := ownLegacyPath(controller)
 		if err != nil {
 			continue
 		}
 		root := mount + strings.TrimSuffix(own, "/") + "/berth"
-		if err := os.Mkdir(root, 0o755); err == nil || errors.Is(err, os.ErrExist) {
-			roots[controller] = root
+		if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			continue
 		}
+		if controller == "cpu" && setShares(root, runtime.NumCPU()) != nil {
+			continue
+		}
+		roots[controller] = root
 	}
 	return roots
+}
+
+// ownLegacyPath is where this process is in the v1 hierarchy of a controller, which may share it with others.
+func ownLegacyPath(controller string) (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	return legacyPath(string(b), controller)
+}
+
+func legacyPath(groups, controller string) (string, error) {
+	for line := range strings.Lines(groups) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) {
+			return f[2], nil
+		}
+	}
+	return "", errors.New("this process is in no cgroup of " + controller)
+}
+
+// shares is the weight of one processor in v1. The groups of all runs that asked for processors weigh together as much as
+// the machine has: beside them are the processes of runs that asked for none, each with the weight of one.
+const shares = 1024
+
+func setShares(dir string, cpus int) error {
+	return os.WriteFile(dir+"/cpu.shares", []byte(strconv.Itoa(shares*cpus)), 0)
 }
 
 // CreateLegacy makes the groups that the limits ask for.
@@ -61,6 +93,9 @@ func (t Tree) CreateLegacy(name string, l Limits) (Legacy, error) {
 	var err error
 	if l.MemoryMB > 0 {
 		err = limit("memory", map[string]int64{"memory.limit_in_bytes": l.MemoryMB << 20})
+	}
+	if l.CPUs > 0 {
+		err = errors.Join(err, limit("cpu", map[string]int64{"cpu.shares": int64(shares * l.CPUs)}))
 	}
 	if l.PIDs > 0 {
 		err = errors.Join(err, limit("pids", map[string]int64{"pids.max": int64(l.PIDs)}))

@@ -50,20 +50,15 @@ func Probe(try func(dir string) error) Tree {
 	if err := t.prove(try); err != nil {
 		return Tree{Level: None, Text: fmt.Sprintf("process group, subreaper and environment mark: cgroups at %s do not work: %v", root, err)}
 	}
-	if slices.Contains(t.Controllers, "memory") && slices.Contains(t.Controllers, "pids") {
-		t.Level = Full
-		if t.legacy = legacyRoots(t.Controllers); t.legacy["memory"] != "" {
-			t.Level = Hybrid
-			t.Controllers = append(t.Controllers, slices.Sorted(maps.Keys(t.legacy))...)
-			t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; v1 limits " + strings.Join(t.Controllers, ", ") + " of runs that ask for it"
-			return t
-		}
-		t.Text = "cgroup v2 at " + root + " with " + strings.Join(t.Controllers, ", ")
+	full := slices.Contains(t.Controllers, "memory") && slices.Contains(t.Controllers, "pids")
+	t.legacy = legacyRoots(t.Controllers)
+	t.Controllers = append(t.Controllers, slices.Sorted(maps.Keys(t.legacy))...)
+	switch {
+	case full:
+		t.Level, t.Text = Full, "cgroup v2 at "+root+" with "+strings.Join(t.Controllers, ", ")
 		return t
-	}
-	if t.legacy = legacyRoots(t.Controllers); t.legacy["memory"] != "" {
+	case t.legacy["memory"] != "":
 		t.Level = Hybrid
-		t.Controllers = append(t.Controllers, slices.Sorted(maps.Keys(t.legacy))...)
 		t.Text = "cgroup v2 at " + root + " holds and kills a run as a whole; v1 limits " + strings.Join(t.Controllers, ", ") + " of runs that ask for it"
 		return t
 	}

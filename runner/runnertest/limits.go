@@ -72,15 +72,32 @@ func testWeight(t *testing.T, s suite) {
 	run.Limits = runner.Limits{CPUs: 3, MemoryMB: 512, PIDs: 100}
 	h := b.start(run)
 	b.waitFor(h, "ready")
-	for file, want := range map[string]string{
-		"cpu.weight": "300", "memory.max": "536870912", "memory.oom.group": "1", "pids.max": "100",
-	} {
-		got, err := os.ReadFile(filepath.Join(groupsOf(h)[0], file))
-		b.check(err)
-		if strings.TrimSpace(string(got)) != want {
-			t.Errorf("%s is %q, want %s", file, got, want)
+	settings := map[string]string{"cpu.weight": "300", "memory.max": "536870912", "memory.oom.group": "1", "pids.max": "100"}
+	if b.r.Isolation().Level != runner.FullIsolation { // v1
+		settings = map[string]string{"cpu.shares": "3072", "memory.limit_in_bytes": "536870912", "pids.max": "100"}
+	}
+	groups := groupsOf(h)
+	for file, want := range settings {
+		if got := setting(groups, file); got != want {
+			t.Errorf("%s is %q, want %s, in %v", file, got, want, groups)
 		}
 	}
 	b.check(h.Kill(runner.Cancelled, "enough"))
 	b.wait(h)
+	b.check(h.Release())
+	for _, dir := range groups {
+		if _, err := os.Stat(dir); err == nil && strings.Contains(dir, "/berth/") {
+			t.Errorf("the group %s is left", dir)
+		}
+	}
+}
+
+// setting is what the first group that has the file says in it.
+func setting(groups []string, file string) string {
+	for _, dir := range groups {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	return ""
 }

@@ -122,8 +122,7 @@ func checkUsers(w config.Worker) checkup.Finding {
 			"--users FILE, or an account of its own for the worker, or --allow-root")
 	}
 	f.Found = "runs " + worker.RunsAs(users)
-	switch {
-	case users != nil && !worker.MayChangeUsers():
+	if users != nil && !worker.MayChangeUsers() {
 		f.Verdict, f.Do = checkup.Half, "start the worker as root, or take --users away"
 	}
 	return f
