@@ -3,6 +3,8 @@ package worker
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berthq/berth/job"
@@ -45,5 +47,31 @@ func TestHostIsCountedOverJobs(t *testing.T) {
 			touch(t, gate(1))
 			h.result(held[1])
 		})
+	}
+}
+
+// What a job asks for of its host is what the kernel gives it: more memory ends it, or a child of it, and the counter is
+// the evidence whatever code it ends with; its CPUs are its weight. The next job runs.
+func TestHostIsEnforced(t *testing.T) {
+	h := newHouse(t, "")
+	w := h.work("alpha")
+	have := w.runner.Isolation()
+	if !slices.Contains(have.Controllers, "memory") || !slices.Contains(have.Controllers, "cpu") {
+		t.Skipf("DID NOT RUN: %s", have.Text)
+	}
+	const weight = `while IFS=: read -r _ c p; do cat /sys/fs/cgroup/$c$p/cpu.shares /sys/fs/cgroup$p/cpu.weight 2>/dev/null; done </proc/self/cgroup; `
+	spec := h.spec()
+	greedy := slices.Clone(spec.Command)
+	spec.Command = append(job.Command{"sh", "-c", weight + `"$@"; echo went on; exit 1`, "sh"}, append(greedy, "grow=600")...)
+	r := h.result(queue.JobRef(h.send(job.Job{Spec: spec, Requirements: job.Requirements{MemoryMB: 150, CPUs: 2}})))
+	if r.State != job.OOMHost || !strings.Contains(r.Evidence, "oom_kill") {
+		t.Errorf("%s (%s), evidence %q", r.State, r.Reason, r.Evidence)
+	}
+	if out, _ := h.logOf(r.Number, 1); !strings.HasPrefix(out, "2048\n") && !strings.HasPrefix(out, "200\n") {
+		t.Errorf("its weight: %q, want that of 2 CPUs", out)
+	}
+	r = h.result(queue.JobRef(h.submit(job.Requirements{MemoryMB: 2000}, "grow=600")))
+	if r.State != job.Succeeded || r.Report == nil || r.Report.PeakMemoryMB == nil || *r.Report.PeakMemoryMB < 600 {
+		t.Errorf("the next one, with room: %s (%s), %+v", r.State, r.Reason, r.Report)
 	}
 }
