@@ -43,11 +43,15 @@ var inPath = regexp.MustCompile(`\{(\w+)\}`)
 type object = map[string]any
 
 // describe says what the API is in OpenAPI 3.1, made of the routes and the types of their answers.
-func describe() ([]byte, error) {
+func describe(explained reflect.Type) ([]byte, error) {
 	paths := map[string]object{}
 	for _, r := range api {
 		method, path, _ := strings.Cut(r.pattern, " ")
-		schema, err := schemaOf(r.answer)
+		answer := r.answer
+		if strings.HasSuffix(path, "/explain") {
+			answer = explained // only the commands know it
+		}
+		schema, err := schemaOf(answer)
 		if err != nil {
 			return nil, err
 		}

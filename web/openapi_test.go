@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -60,12 +61,14 @@ func TestDocumentSaysWhatTheAPIDoes(t *testing.T) {
 	beats := h.beats(t)
 	awaitBeat(t, beats, "the machine is known", func(beat) bool { return len(h.s.hub.fleet()) == 1 })
 	id := fmt.Sprint(n)
+	letter := h.deadLetter()
 	for _, c := range []struct{ method, path, at string }{
 		{"GET", "/api/v1/overview", ""}, {"GET", "/api/v1/jobs", ""}, {"GET", "/api/v1/jobs/{id}", "/api/v1/jobs/" + id}, {"GET", "/api/v1/jobs/{id}", fmt.Sprintf("/api/v1/jobs/%d", group)},
 		{"GET", "/api/v1/jobs/{id}/tasks", fmt.Sprintf("/api/v1/jobs/%d/tasks", group)}, {"GET", "/api/v1/jobs/{id}/series", "/api/v1/jobs/" + id + "/series"},
 		{"GET", "/api/v1/reasons", "/api/v1/reasons?ids=" + id}, {"GET", "/api/v1/machines", ""}, {"GET", "/api/v1/machines/{name}/history", "/api/v1/machines/m1/history"},
 		{"GET", "/api/v1/leases", ""}, {"GET", "/api/v1/dead", ""}, {"GET", "/api/v1/usage", ""}, {"GET", "/api/v1/timeline", ""},
 		{"POST", "/api/v1/jobs/{id}/{verb}", "/api/v1/jobs/2/cancel"}, {"GET", "/api/v1/audit", ""},
+		{"POST", "/api/v1/dead/{id}/drop", "/api/v1/dead/" + letter + "/drop"},
 	} {
 		if c.at == "" {
 			c.at = c.path
@@ -84,6 +87,29 @@ func TestDocumentSaysWhatTheAPIDoes(t *testing.T) {
 			t.Errorf("%s: the document allows anything", c.path)
 		}
 	}
+}
+
+// deadLetter is what becomes of a message that is no job.
+func (h *house) deadLetter() string {
+	h.t.Helper()
+	if err := h.broker.Connect().Publish("berth.jobs.p.u", []byte("{ no job")); err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(h.t.Context())
+	clerk := make(chan error, 1)
+	go func() { clerk <- h.q.RunClerk(ctx) }()
+	var id string
+	h.list("state=dead", func(total int, jobs []row) bool {
+		if total == 1 {
+			id = jobs[0].ID
+		}
+		return total == 1
+	})
+	stop()
+	if err := <-clerk; err != nil {
+		h.t.Fatal(err)
+	}
+	return id
 }
 
 func count(d document) (ops int) {

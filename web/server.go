@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,9 @@ type Options struct {
 	// Hosts are names under which the dashboard may be asked for, beside loopback and plain addresses.
 	Hosts []string
 
-	Explain func(ctx context.Context, ref queue.Ref) (any, error)                // why a job waits
+	Explain   func(ctx context.Context, ref queue.Ref) (any, error) // why a job waits
+	Explained reflect.Type                                          // what Explain answers, for the document of the API
+
 	Reasons func(ctx context.Context, views []queue.JobView) error               // the word of each that waits
 	Submit  func(ctx context.Context, spec []byte) (receipt []byte, err error)   // as the command submit does
 	Leases  func(ctx context.Context, machine string) ([]queue.HeldLease, error) // what is held on a machine
@@ -60,7 +63,7 @@ func New(o Options) *Server {
 	if err != nil {
 		panic(err) // a constant path
 	}
-	return &Server{o: o, hub: newHub(o.Queue, o.Logger, o.Now), tails: newTails(o.Queue), started: o.Now(), files: http.FileServerFS(sub), document: sync.OnceValues(describe)}
+	return &Server{o: o, hub: newHub(o.Queue, o.Logger, o.Now), tails: newTails(o.Queue), started: o.Now(), files: http.FileServerFS(sub), document: sync.OnceValues(func() ([]byte, error) { return describe(o.Explained) })}
 }
 
 // Token is what lets a browser act.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -154,6 +155,7 @@ func pagesFor(g *cli.Globals, f pageFlags, q *queue.Queue, to queue.ConnectOptio
 			}
 			return explain.Why(facts), nil
 		},
+		Explained: reflect.TypeFor[explain.Explanation](),
 		Reasons: func(ctx context.Context, views []queue.JobView) error {
 			return explain.Reasons(ctx, q, views, env.Now())
 		},
