@@ -55,7 +55,7 @@ func TestPointsByTheRule(t *testing.T) {
 		t.Errorf("an array: %+v, %v", answers, err)
 	}
 	bad := job.Spec{Engine: "vllm", Command: job.Command{"x"}, Matrix: map[string][]any{"tp": {4}, "dcp": {3}}}
-	if _, err = Points(bad, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "matrix point 1") {
+	if _, err = Points(bad, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "point dcp=3 tp=4") {
 		t.Errorf("a refused point: %v", err)
 	}
 }

@@ -77,6 +77,24 @@ var projectToken = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 // ValidToken reports whether s can be a project or a user.
 func ValidToken(s string) bool { return projectToken.MatchString(s) }
 
+// TokenOf is an account's name as a user: ada.lovelace@LAB becomes ada-lovelace-lab.
+func TokenOf(name string) string {
+	token := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+	token = token[:min(len(token), 32)]
+	if token == "" {
+		return "unknown"
+	}
+	return token
+}
+
 // Encode is the job's message, refused when it would not fit one.
 func (j Job) Encode() ([]byte, error) {
 	data, err := json.Marshal(j)

@@ -152,6 +152,6 @@ func (q *Queue) DropDead(ctx context.Context, ref Ref, by, reason string) error 
 	if err := q.step("drop:note"); err != nil {
 		return err
 	}
-	q.noteDeed(ctx, Event{Kind: "drop", Project: project, By: by, Job: ref.String(), Text: reason})
+	q.noteDeed(ctx, Event{Kind: EventDrop, Project: project, By: by, Job: ref.String(), Text: reason})
 	return nil
 }

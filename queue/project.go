@@ -105,7 +105,7 @@ func (q *Queue) SetProject(ctx context.Context, name, by string, edit func(*Proj
 			continue
 		}
 		if err == nil {
-			q.noteDeed(ctx, Event{Kind: "project", Project: name, By: by, Text: string(body)})
+			q.noteDeed(ctx, Event{Kind: EventProject, Project: name, By: by, Text: string(body)})
 		}
 		return p, err
 	}

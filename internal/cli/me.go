@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"strings"
-
+	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/queue"
 )
 
@@ -15,23 +14,5 @@ func Me(env Env) queue.Me {
 	if project == "" {
 		project = defaultProject
 	}
-	return queue.Me{Project: project, User: userToken(env.User)}
-}
-
-// userToken is the account's name as a subject token: ada.lovelace@LAB becomes ada-lovelace-lab.
-func userToken(name string) string {
-	token := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return '-'
-	}, name)
-	token = token[:min(len(token), 32)]
-	if token == "" {
-		return "unknown"
-	}
-	return token
+	return queue.Me{Project: project, User: job.TokenOf(env.User)}
 }

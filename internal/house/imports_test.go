@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"natsembed":        {},
 	"web":              {"job", "queue", "telemetry", "metrics"},
 	"metrics":          {"job", "queue"},
+	"client":           {"job", "queue", "estimator", "internal/config"},
 	"internal/version": {},
 	"internal/config":  {"job"},
 	"internal/logs":    {"job"},
@@ -148,6 +149,7 @@ func TestNothingHeavyCreepsIn(t *testing.T) {
 		"telemetry": {"github.com/nats-io", "github.com/NVIDIA"},
 		"queue":     {"github.com/nats-io/nats-server", "github.com/NVIDIA"},
 		"worker":    {"github.com/nats-io/nats-server", "github.com/NVIDIA"},
+		"client":    {"github.com/nats-io/nats-server", "github.com/NVIDIA", "github.com/spf13/cobra", "github.com/prometheus"},
 	} {
 		for _, p := range list(t, "1", "-deps", "./"+room) {
 			for _, library := range libraries {

@@ -161,7 +161,7 @@ func showJob(g *cli.Globals, p prepared) error {
 // points are the tasks of a matrix with what each needs, and who could take it.
 func points(machines bool) table.View[dryAnswer] {
 	v := table.View[dryAnswer]{Columns: []table.Column[dryAnswer]{
-		{Title: "POINT", Cell: func(a dryAnswer) table.Cell { return table.Text(pointText(a.Point)) }},
+		{Title: "POINT", Cell: func(a dryAnswer) table.Cell { return table.Text(estimator.PointText(a.Point)) }},
 		{Title: "GPUS", Right: true, Cell: func(a dryAnswer) table.Cell { return table.Text(fmt.Sprint(a.GPUs)) }},
 		{Title: "MEMORY", Right: true, Cell: func(a dryAnswer) table.Cell { return table.Text(memoryText(a)) }},
 		{Title: "BECAUSE", Shrink: 20, Drop: 1, Cell: func(a dryAnswer) table.Cell { return table.Text(a.Why) }},

@@ -14,13 +14,12 @@ import (
 // maxConfig bounds a model's config.json; real ones are a few KiB.
 const maxConfig = 1 << 20
 
-// estimate asks the estimator with this machine's files at hand: a model's config.json and the engine's own.
-func estimate(s job.Spec, env cli.Env, point map[string]any) (estimator.Answer, error) {
-	return estimator.Estimate(s, estimator.Options{
-		Point:      point,
+// estimateOptions put this machine's files at the estimator's hand: a model's config.json and the engine's own.
+func estimateOptions(s job.Spec, env cli.Env) estimator.Options {
+	return estimator.Options{
 		Config:     func(id string) (estimator.ConfigFile, bool) { return findConfig(id, env, s.Workdir) },
 		EngineFile: func(path string) ([]byte, error) { return os.ReadFile(absolute(s.Workdir, path)) },
-	})
+	}
 }
 
 // findConfig looks for a model's config.json: at the path, then in the Hugging Face cache.

@@ -3,10 +3,6 @@ package submit
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -79,63 +75,6 @@ func (f *flags) prepareOne(env cli.Env, s source) (prepared, error) {
 		return prepared{}, fmt.Errorf("make an id: %w", err)
 	}
 	p.job.ID = id.String()
-	return p, p.require(env)
-}
-
-// require fills in what each task needs: one answer for all, or one for each point of a matrix.
-func (p *prepared) require(env cli.Env) error {
-	spec := p.job.Spec
-	tasks, err := job.Expand(spec)
-	if err != nil {
-		return err
-	}
-	p.job.Tasks = tasks
-	if tasks == nil || len(tasks.Params) == 0 {
-		answer, err := estimate(spec, env, nil)
-		if err != nil {
-			return err
-		}
-		p.answers, p.job.Requirements = []estimator.Answer{answer}, answer.Requirements()
-		return nil
-	}
-	known := map[string]estimator.Answer{}
-	for _, params := range tasks.Params {
-		answer, err := estimatePoint(spec, env, params, known)
-		if err != nil {
-			return fmt.Errorf("point %s: %w", pointText(params), err)
-		}
-		p.answers = append(p.answers, answer)
-		tasks.Requirements = append(tasks.Requirements, answer.Requirements())
-	}
-	p.job.Requirements = tasks.Requirements[0]
-	if !differ(tasks.Requirements) {
-		tasks.Requirements = nil
-	}
-	if len(spec.Points) > 0 {
-		tasks.Params = nil // the spec says them
-	}
-	return nil
-}
-
-// differ reports whether any task needs something else than the first.
-func differ(all []job.Requirements) bool {
-	return slices.ContainsFunc(all, func(r job.Requirements) bool { return !reflect.DeepEqual(r, all[0]) })
-}
-
-func estimatePoint(spec job.Spec, env cli.Env, params map[string]any, known map[string]estimator.Answer) (estimator.Answer, error) {
-	key := pointText(params)
-	if a, ok := known[key]; ok {
-		return a, nil
-	}
-	a, err := estimate(spec, env, params)
-	known[key] = a
-	return a, err
-}
-
-func pointText(params map[string]any) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(params)) {
-		parts = append(parts, k+"="+job.ParamText(params[k]))
-	}
-	return strings.Join(parts, " ")
+	p.answers, err = estimator.Fill(&p.job, estimateOptions(spec, env))
+	return p, err
 }
