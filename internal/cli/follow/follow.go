@@ -2,8 +2,10 @@ package follow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -145,6 +147,20 @@ func printResults(g *cli.Globals, results []job.Result) error {
 
 // acceptedJSON is a result as programs that waited for it see it.
 type acceptedJSON struct {
-	Accepted bool `json:"accepted"`
-	job.Result
+	accepted bool
+	result   job.Result
+}
+
+// MarshalJSON adds a field to the result's own form, which keeps fields of newer versions.
+func (a acceptedJSON) MarshalJSON() ([]byte, error) {
+	data, err := json.Marshal(a.result)
+	if err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	fields["accepted"] = json.RawMessage(strconv.FormatBool(a.accepted))
+	return json.Marshal(fields)
 }
