@@ -53,6 +53,22 @@ func TestSchemasAreCurrent(t *testing.T) {
 	}
 }
 
+// The page about events tells of every kind that is written.
+func TestEveryKindOfEventIsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| kind |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, kind := range queue.EventKinds() {
+		if !strings.Contains(table, "`"+kind+"`") {
+			t.Errorf("docs/events.md says nothing of %s", kind)
+		}
+	}
+}
+
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()

@@ -20,6 +20,7 @@ ln -s submit "$out/bin/berth-submit"
 
 CGO_ENABLED=0 go run ./internal/release/pages "$out" "$version" "$made"
 cp LICENSE README.md CHANGELOG.md "$out/"
+cp -r docs/schema "$out/schema"
 chmod -R u=rwX,go=rX "$out"
 
 tar -C "$work" --sort=name --mtime="@$made" --owner=0 --group=0 --numeric-owner --format=ustar -cf - "$name" | gzip -9n > "$to/$name.tar.gz"

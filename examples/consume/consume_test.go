@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/natsembed/natstest"
+	"github.com/berthq/berth/queue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,7 +50,15 @@ var lines = []string{
 	"5\t1844\tsucceeded\t0\tgrößer",
 }
 
-// broker has the results in its stream; middle is a time between the third and the fourth.
+// events are one about a job and one about a machine, and what every program should print for them.
+func events() (all []queue.Event, lines []string) {
+	return []queue.Event{
+		{Kind: "cancel", Project: "lab", By: "ada", Job: "1843", Text: "wrong data"},
+		{Kind: "drain", Project: "_", By: "bob", Machine: "gpu07"},
+	}, []string{"1\tcancel\tlab\tada\t1843", "2\tdrain\t_\tbob\tgpu07"}
+}
+
+// broker has the results and events in their streams; middle is a time between the third result and the fourth.
 func broker(t *testing.T) (url string, middle time.Time) {
 	t.Helper()
 	b := natstest.New(t, natstest.WithToken(token))
@@ -75,6 +85,20 @@ func broker(t *testing.T) (url string, middle time.Time) {
 			t.Fatal(err)
 		}
 	}
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BERTH_EVENTS", Subjects: []string{"berth.events.*.*"}, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, _ := events()
+	for _, e := range done {
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), "berth.events."+e.Kind+"."+e.Project, data); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fourth, err := stream.GetMsg(t.Context(), 4)
 	if err != nil {
 		t.Fatal(err)
@@ -89,20 +113,26 @@ type program struct {
 	url  string
 }
 
-func (p program) run(t *testing.T, options ...string) []string {
+func (p program) command(ctx context.Context, t *testing.T, options ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
 	argv := append(append([]string{}, p.argv...), options...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "BERTH_SERVER="+p.url, "BERTH_TOKEN="+token, "NATS_URL="+p.url, "NATS_TOKEN="+token,
 		"XDG_CONFIG_HOME="+t.TempDir())
+	return cmd
+}
+
+func (p program) run(t *testing.T, options ...string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := p.command(ctx, t, options...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out, stderr.String())
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, stderr.String())
 	}
 	return strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 }
@@ -110,6 +140,7 @@ func (p program) run(t *testing.T, options ...string) []string {
 // readsAll is what every program must do.
 func readsAll(t *testing.T, p program, middle time.Time) {
 	t.Helper()
+	_, eventLines := events()
 	for _, c := range []struct {
 		name    string
 		options []string
@@ -122,11 +153,67 @@ func readsAll(t *testing.T, p program, middle time.Time) {
 		{"a project with nothing", []string{"--project", "nobody"}, []string{""}},
 		{"a durable one begins", []string{"--durable", "mailer", "--from", "4"}, lines[3:]},
 		{"and goes on where it stopped", []string{"--durable", "mailer"}, []string{""}},
+		{"all events", []string{"--events"}, eventLines},
+		{"events of one project", []string{"--events", "--project", "_"}, eventLines[1:]},
+		{"events from a sequence", []string{"--events", "--from", "2"}, eventLines[1:]},
 	} {
 		got := p.run(t, append([]string{"--once"}, c.options...)...)
 		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 			t.Errorf("%s: printed\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
+	}
+	p.resumes(t)
+}
+
+// resumes is killed in the middle: the next one under that name goes on behind what the first has acknowledged, which is
+// what it printed, but for the last that may come twice.
+func (p program) resumes(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := p.command(ctx, t, "--durable", "crashing")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	scan, seen := bufio.NewScanner(out), []string{}
+	for len(seen) < len(lines) && scan.Scan() {
+		seen = append(seen, scan.Text())
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if strings.Join(seen, "\n") != strings.Join(lines, "\n") {
+		t.Errorf("before it was killed: printed\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(lines, "\n"))
+	}
+	p.publish(t, job.Result{Number: 1845, Project: "lab", State: job.Succeeded, Exit: &job.Exit{}, Name: "later"})
+	got := p.run(t, "--once", "--durable", "crashing")
+	if last := got[len(got)-1]; last != "6\t1845\tsucceeded\t0\tlater" || len(got) > 2 || len(got) == 2 && got[0] != lines[4] {
+		t.Errorf("after the crash: printed\n%s\nwant the sixth, and at most the fifth again", strings.Join(got, "\n"))
+	}
+}
+
+func (p program) publish(t *testing.T, r job.Result) {
+	t.Helper()
+	nc, err := nats.Connect(p.url, nats.Token(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), fmt.Sprintf("berth.results.%s.%d", r.Project, r.Number), data); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -167,6 +254,45 @@ func TestPythonParses(t *testing.T) {
 	}
 }
 
+func TestPython(t *testing.T) {
+	t.Parallel()
+	python := pythonWithClient(t)
+	url, middle := broker(t)
+	readsAll(t, program{argv: []string{python, "python/consume.py"}, url: url}, middle)
+}
+
+// pythonWithClient is a Python that has the client library: the machine's own, or that of a folder in the cache, which is
+// made once where tests may take long.
+func pythonWithClient(t *testing.T) string {
+	t.Helper()
+	own := findProgram(t, "python3")
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		notRun(t, "there is no cache folder: %v", err)
+	}
+	venv := filepath.Join(cache, "berth", "consume-python")
+	kept := filepath.Join(venv, "bin", "python")
+	for _, python := range []string{own, kept} {
+		if exec.Command(python, "-c", "import nats").Run() == nil {
+			return python
+		}
+	}
+	if os.Getenv("BERTH_LONG") == "" {
+		notRun(t, "python3 has no module nats: set BERTH_LONG=1 (make test-all) to install it once into %s", venv)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for _, argv := range [][]string{
+		{own, "-m", "venv", venv},
+		{kept, "-m", "pip", "install", "--quiet", "--retries", "0", "--requirement", "python/requirements.txt"},
+	} {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			notRun(t, "the client library could not be installed (offline?): %s: %v\n%s", strings.Join(argv, " "), err, out)
+		}
+	}
+	return kept
+}
+
 // The commands of README.md, as they stand there.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
@@ -174,9 +300,11 @@ func TestCommandLine(t *testing.T) {
 	findProgram(t, "nats")
 	url, _ := broker(t)
 	want := map[string]string{
-		"--all":                  "1840 1841 1842 1843 1844",
-		"--since":                "1840 1841 1842 1843 1844",
-		"--start-sequence":       "1841 1842 1843 1844",
+		"BERTH_EVENTS --all":     "cancel drain",
+		"BERTH_EVENTS --start":   "drain",
+		"RESULTS --all":          "1840 1841 1842 1843 1844",
+		"RESULTS --since":        "1840 1841 1842 1843 1844",
+		"RESULTS --start":        "1841 1842 1843 1844",
 		"berth.results.lab.1840": "1840",
 		"lab.1842.17":            "1842",
 		"consumer add":           "",
@@ -228,13 +356,17 @@ func commands(t *testing.T) []string {
 	return out
 }
 
-// numbers are the job numbers of the JSON lines among what was printed.
+// numbers are the job numbers of the results, and the kinds of the events, among what was printed.
 func numbers(printed []string) string {
 	var out []string
 	for _, l := range printed {
 		var r job.Result
-		if json.Unmarshal([]byte(l), &r) == nil && r.Number > 0 {
+		var e queue.Event
+		switch {
+		case json.Unmarshal([]byte(l), &r) == nil && r.Number > 0:
 			out = append(out, fmt.Sprint(r.Number))
+		case json.Unmarshal([]byte(l), &e) == nil && e.Kind != "":
+			out = append(out, e.Kind)
 		}
 	}
 	return strings.Join(out, " ")

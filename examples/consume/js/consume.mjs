@@ -1,4 +1,5 @@
 // Prints one line for each result of a Berth job: sequence, job, state, exit code, name.
+// With --events one for each event: sequence, what was done, project, who, job or machine.
 //
 //   node consume.mjs                         everything that is stored, then what comes
 //   node consume.mjs --from 1200             from a sequence on
@@ -9,7 +10,6 @@ import { parseArgs } from "node:util";
 import { connect } from "@nats-io/transport-node";
 import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager, JetStreamApiError } from "@nats-io/jetstream";
 
-const stream = "BERTH_RESULTS";
 const consumerNotFound = 10014;
 
 const { values: opts } = parseArgs({
@@ -20,12 +20,14 @@ const { values: opts } = parseArgs({
     since: { type: "string" },
     durable: { type: "string" },
     once: { type: "boolean", default: false },
+    events: { type: "boolean", default: false },
   },
 });
+const stream = opts.events ? "BERTH_EVENTS" : "BERTH_RESULTS";
 
 const start = {
   durable_name: opts.durable,
-  filter_subject: `berth.results.${opts.project}.>`,
+  filter_subject: opts.events ? `berth.events.*.${opts.project}` : `berth.results.${opts.project}.>`,
   ack_policy: AckPolicy.Explicit,
 };
 if (opts.from) {
@@ -61,8 +63,7 @@ async function read(consumer) {
   const messages = await consumer.consume();
   process.once("SIGINT", () => messages.stop());
   for await (const msg of messages) {
-    const result = msg.json();
-    console.log(line(msg.seq, result));
+    console.log((opts.events ? eventLine : line)(msg.seq, msg.json()));
     // Acknowledge after the work: a crash in between delivers the result again, and never loses one.
     await msg.ackAck();
     if (opts.once && msg.info.pending === 0) break;
@@ -72,4 +73,8 @@ async function read(consumer) {
 function line(sequence, r) {
   const job = r.index === undefined ? `${r.number}` : `${r.number}.${r.index}`;
   return [sequence, job, r.state, r.exit ? r.exit.code : "-", r.name ?? ""].join("\t"); // "-": it never ran
+}
+
+function eventLine(sequence, e) {
+  return [sequence, e.kind, e.project, e.by, e.job ?? e.machine ?? "-"].join("\t");
 }

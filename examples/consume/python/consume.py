@@ -1,4 +1,5 @@
 """Prints one line for each result of a Berth job: sequence, job, state, exit code, name.
+With --events one for each event: sequence, what was done, project, who, job or machine.
 
     python consume.py                       everything that is stored, then what comes
     python consume.py --from 1200           from a sequence on
@@ -17,8 +18,6 @@ from nats.errors import TimeoutError as NothingYet
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-STREAM = "BERTH_RESULTS"
-
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -28,13 +27,17 @@ def options():
     parser.add_argument("--since", help="a time, RFC 3339")
     parser.add_argument("--durable", help="a name under which the broker remembers what was read")
     parser.add_argument("--once", action="store_true", help="end when all that is stored was read")
-    return parser.parse_args()
+    parser.add_argument("--events", action="store_true", help="events, not results")
+    opts = parser.parse_args()
+    opts.stream = "BERTH_EVENTS" if opts.events else "BERTH_RESULTS"
+    opts.subject = f"berth.events.*.{opts.project}" if opts.events else f"berth.results.{opts.project}.>"
+    return opts
 
 
 def beginning(opts):
     config = ConsumerConfig(
         durable_name=opts.durable,
-        filter_subject=f"berth.results.{opts.project}.>",
+        filter_subject=opts.subject,
         ack_policy=AckPolicy.EXPLICIT,
         inactive_threshold=None if opts.durable else 60,
     )
@@ -50,10 +53,10 @@ async def open_consumer(js, opts):
     """Takes up a durable consumer where it stopped, or makes one. Without a name it is gone a minute after us."""
     if opts.durable:
         try:
-            return await js.consumer_info(STREAM, opts.durable)
+            return await js.consumer_info(opts.stream, opts.durable)
         except NotFoundError:
             pass
-    return await js.add_consumer(STREAM, beginning(opts))
+    return await js.add_consumer(opts.stream, beginning(opts))
 
 
 def line(sequence, result):
@@ -64,17 +67,22 @@ def line(sequence, result):
     return "\t".join([str(sequence), job, result["state"], str(code), result.get("name", "")])
 
 
-async def read(subscription, once):
+def event_line(sequence, e):
+    return "\t".join([str(sequence), e["kind"], e["project"], e["by"], e.get("job") or e.get("machine") or "-"])
+
+
+async def read(subscription, opts):
+    text = event_line if opts.events else line
     while True:
         try:
             messages = await subscription.fetch(50, timeout=5)
         except NothingYet:
             continue
         for msg in messages:
-            print(line(msg.metadata.sequence.stream, json.loads(msg.data)), flush=True)
+            print(text(msg.metadata.sequence.stream, json.loads(msg.data)), flush=True)
             # Acknowledge after the work: a crash in between delivers the result again, and never loses one.
             await msg.ack_sync()
-            if once and msg.metadata.num_pending == 0:
+            if opts.once and msg.metadata.num_pending == 0:
                 return
 
 
@@ -86,7 +94,7 @@ async def main():
         consumer = await open_consumer(js, opts)
         if opts.once and consumer.num_pending == 0:
             return
-        await read(await js.pull_subscribe_bind(consumer.name, STREAM), opts.once)
+        await read(await js.pull_subscribe_bind(consumer.name, opts.stream), opts)
     finally:
         await nc.close()
 
