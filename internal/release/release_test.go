@@ -110,6 +110,14 @@ func TestReleaseIsReproducible(t *testing.T) {
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Fatalf("sha256sum -c: %v\n%s", err, out)
 		}
+		tarball, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+		if err != nil || len(tarball) != 1 {
+			t.Fatalf("%v, %v", tarball, err)
+		}
+		list, err := exec.CommandContext(t.Context(), "tar", "-tzf", tarball[0]).Output()
+		if err != nil || !bytes.Contains(list, []byte("/schema/result.json\n")) {
+			t.Errorf("the tarball has no schema/result.json (%v):\n%s", err, list)
+		}
 	}
 	if !bytes.Equal(sums[0], sums[1]) {
 		t.Errorf("two builds differ:\n%s%s", sums[0], sums[1])
