@@ -75,6 +75,9 @@ func (q *Queue) steer(ctx context.Context, verb string, ref Ref, j *job.Job, by 
 	if err != nil {
 		return "", err
 	}
+	if rec == nil {
+		return job.Queued, nil // it was never claimed nor held: there is nothing to release
+	}
 	if err := q.step("steer:dispatch"); err != nil {
 		return rec.State, err
 	}

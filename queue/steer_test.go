@@ -253,3 +253,20 @@ func TestHoldOfAGroup(t *testing.T) {
 		t.Errorf("the group: %s, %q", r.State, r.Reason)
 	}
 }
+
+// To release what nobody holds changes nothing: a job that was never claimed has no record, nor has a held group's task.
+func TestReleaseOfWhatIsNotHeld(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quick())
+	array := newJob("array")
+	array.Tasks = &job.Tasks{Indexes: "1-2", Count: 2}
+	free, group := b.submit(newJob("free")), b.submit(array)
+	for _, ref := range []Ref{free, TaskRef(group.Number, 2)} {
+		if err := b.q.Release(b.ctx, ref, "ada"); err != nil {
+			t.Errorf("release of %s: %v", ref, err)
+		}
+		if v, err := b.q.Show(b.ctx, ref); err != nil || v.State != job.Queued || v.Record != nil {
+			t.Errorf("%s after it: %+v, %v", ref, v, err)
+		}
+	}
+}
