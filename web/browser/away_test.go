@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -106,6 +107,39 @@ func TestDeadLetterIsDropped(t *testing.T) {
 	b.until(`document.querySelector("main tbody").innerText.includes("No dead letters")`)
 	b.visit("/audit")
 	b.until(`document.body.innerText.includes("drop")`)
+	if bad := b.complaints(); len(bad) > 0 {
+		t.Errorf("pages logged errors: %q", bad)
+	}
+}
+
+// Jobs that another program wrote to the stream, with names that submit refuses: markup, control characters, ten thousand
+// letters. They are text on every page, and no page grows wider than a phone.
+func TestNamesThatSubmitRefuses(t *testing.T) {
+	needChromium(t)
+	h := newHouse(t)
+	nc := h.broker.Connect()
+	names := []string{"<img src=x onerror=document.title='taken'>", "bell\a red\x1b[31m turned\u202e", strings.Repeat("W", 10_000)}
+	for _, name := range names {
+		body, err := json.Marshal(job.Job{Version: job.Version, ID: name[:4], Project: "p", User: "u", Spec: job.Spec{Name: name, Command: job.Command{"echo", name}, Labels: map[string]string{"label": name}}})
+		if err == nil {
+			err = nc.Publish("berth.jobs.p.u", body)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, h.url)
+	b.run(chromedp.EmulateViewport(390, 844))
+	b.visit("/jobs")
+	b.until(`document.querySelectorAll("tr[data-job]").length === 3`)
+	for _, at := range []string{"/jobs", "/jobs/1", "/jobs/2", "/jobs/3", "/"} {
+		b.visit(at)
+		if bad := b.says(`/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/.test(document.body.textContent) || document.querySelector("main img") !== null || document.title.includes("taken") || document.documentElement.scrollWidth > 390`); bad != "false" {
+			b.t.Errorf("%s: a name became markup, a control character was left, or the page is %s pixels wide", at, b.says(`document.documentElement.scrollWidth`))
+		}
+	}
+	b.visit("/jobs/1")
+	b.until(`document.querySelector("#lead").innerText.includes("<img src=x")`)
 	if bad := b.complaints(); len(bad) > 0 {
 		t.Errorf("pages logged errors: %q", bad)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +32,9 @@ import (
 
 // defaultHTTP is where the dashboard is, unless somebody says otherwise.
 const defaultHTTP = "127.0.0.1:7070"
+
+// leanGC is how much garbage a dashboard's process may gather beside what it keeps, percent.
+const leanGC = 40
 
 // pageFlags are those of a dashboard.
 type pageFlags struct {
@@ -70,6 +74,11 @@ func newDashboard(g *cli.Globals) *cobra.Command {
 			return exit.Errorf(exit.Usage, "a dashboard needs an address").Hinted("berth dashboard --http %s", defaultHTTP)
 		}
 		f.given = true
+		if g.Env().Getenv("GOGC") == "" {
+			// Most of what this process holds is the index of all jobs, which stays: room for as much garbage again would
+			// double it.
+			defer debug.SetGCPercent(debug.SetGCPercent(leanGC))
+		}
 		return ask(g, cmd, func(ctx context.Context, q *queue.Queue) error {
 			to, _, err := g.Client()
 			if err != nil {
