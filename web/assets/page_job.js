@@ -67,7 +67,7 @@ function actions(j, id) {
 
 async function why(j, id) {
   if (j.state !== 'queued' && j.state !== 'held') { into(parts.why); return; }
-  const x = await get(`jobs/${encodeURIComponent(id)}/explain`);
+  const x = await get(`jobs/${encodeURIComponent(id)}/explain`).catch(e => { if (e.status === 404) return { text: e.message }; throw e; }); // the page has more to show
   into(parts.why, h('h2', {}, 'Why it waits'), h('p', {}, x.reason && h('strong', {}, x.reason + ': '), x.text),
     x.position && h('p', { class: 'dim' }, `Position ${x.position}`, x.in_front?.length ? ['; in front: ', jobLinks(x.in_front.slice(0, 12)), x.in_front.length > 12 && ` and ${x.in_front.length - 12} more`] : ''),
     x.estimate && h('p', { class: 'dim' }, 'May start ', ago(x.estimate.start_at, j.now), `, by ${x.estimate.basis}`),
