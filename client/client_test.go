@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/berthq/berth/client"
 	"github.com/berthq/berth/job"
 	"github.com/berthq/berth/natsembed/natstest"
+	"github.com/berthq/berth/queue"
 )
 
 // refused fails the test unless the error is that one and says those words.
@@ -50,7 +55,9 @@ func TestNoBroker(t *testing.T) {
 		began := time.Now()
 		_, err := client.Connect(t.Context(), client.Options{Server: "nats://" + address, User: "x"})
 		refused(t, "no broker", err, client.ErrUnreachable, address, "berth up")
-		if took := time.Since(began); took > 20*time.Second {
+		took := time.Since(began)
+		t.Logf("%s: heard after %s", address, took.Round(time.Millisecond))
+		if took > 20*time.Second {
 			t.Errorf("%s: heard after %s", address, took)
 		}
 	}
@@ -144,4 +151,53 @@ func TestBadInput(t *testing.T) {
 	refused(t, "no user", err, nil, "Options.User")
 	_, err = nobody.Cancel(ctx, client.Job(1), "")
 	refused(t, "no user", err, nil, "Options.User")
+}
+
+// A reader that stayed away for longer than results are kept is told so, and where they begin now, instead of being given
+// the next one as if it had missed none.
+func TestSequenceNoLongerKept(t *testing.T) {
+	t.Parallel()
+	b := natstest.New(t)
+	c, err := client.Connect(t.Context(), client.Options{Server: b.URL()}) // a reader needs no name
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	js, err := jetstream.New(b.Connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range 3 {
+		body, err := json.Marshal(job.Result{Number: uint64(number + 1), Project: "lab", State: job.Succeeded})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), fmt.Sprintf("berth.results.lab.%d", number+1), body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := js.Stream(t.Context(), queue.StreamResults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(3)); err != nil {
+		t.Fatal(err)
+	}
+	read := func(from uint64) (numbers []uint64, err error) {
+		for r, err := range c.Results(t.Context(), client.ResultQuery{From: from}) {
+			if err != nil {
+				return numbers, err
+			}
+			numbers = append(numbers, r.Value.Number)
+		}
+		return numbers, nil
+	}
+	numbers, err := read(2)
+	refused(t, "sequence 2", err, client.ErrNotKept, "2; BERTH_RESULTS begins with 3")
+	if len(numbers) > 0 {
+		t.Errorf("and was given %v", numbers)
+	}
+	if numbers, err = read(3); err != nil || len(numbers) != 1 || numbers[0] != 3 {
+		t.Errorf("from where it begins now: %v, %v", numbers, err)
+	}
 }

@@ -156,7 +156,7 @@ func TestRealMessagesFitTheSchemas(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	c, err := s.connect(ctx)
 	if err != nil {
