@@ -123,7 +123,9 @@ func (s *station) berth(args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	env := s.env(args, &out, &errs)
-	code = cli.Execute(s.t.Context(), operator.Root(env), env)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	code = cli.Execute(ctx, operator.Root(env), env)
 	return code, out.String(), errs.String()
 }
 

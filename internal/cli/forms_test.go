@@ -30,7 +30,7 @@ type form struct {
 // text are the verbs that print no rows: -o has nothing to choose there.
 var text = map[string]string{
 	"logs": "the job's bytes", "run": "the command's bytes", "up": "a daemon", "worker": "a daemon", "worker install": "a unit file",
-	"worker uninstall": "a unit file", "dashboard": "a daemon", "webhook": "a daemon", "join": "a line to type", "token": "a word to pass on",
+	"worker uninstall": "a unit file", "top": "a full screen", "dashboard": "a daemon", "webhook": "a daemon", "join": "a line to type", "token": "a word to pass on",
 	"submit schema": "JSON Schema", "submit init": "a spec", "submit validate": "a sentence a spec", "drain": "a deed", "undrain": "a deed",
 	"gpus quarantine": "a deed", "gpus restore": "a deed", "lease reset": "a deed",
 }

@@ -91,13 +91,13 @@ func gpuTable(now time.Time, info bool) table.View[card] {
 		return v
 	}
 	v.Columns = append(v.Columns,
-		table.Column[card]{Title: "MODEL", Field: "name", Shrink: 8, Cell: func(c card) table.Cell { return table.Text(c.Name) }},
-		table.Column[card]{Title: "TEMP", Field: "temperature_c", Right: true, Cell: func(c card) table.Cell { return table.Text(figure(c.TemperatureC, " °C")) },
+		table.Column[card]{Title: "MODEL", Field: "name", Shrink: 8, Drop: 5, Cell: func(c card) table.Cell { return table.Text(c.Name) }},
+		table.Column[card]{Title: "TEMP", Field: "temperature_c", Right: true, Drop: 7, Cell: func(c card) table.Cell { return table.Text(figure(c.TemperatureC, " °C")) },
 			Raw: func(c card) string { return figure(c.TemperatureC, "") }},
-		table.Column[card]{Title: "POWER", Field: "power_w", Right: true, Cell: func(c card) table.Cell { return table.Text(figure(c.PowerW, " W")) },
+		table.Column[card]{Title: "POWER", Field: "power_w", Right: true, Drop: 8, Cell: func(c card) table.Cell { return table.Text(figure(c.PowerW, " W")) },
 			Raw: func(c card) string { return figure(c.PowerW, "") }},
-		table.Column[card]{Title: "SLOTS", Field: "slots", Right: true, Cell: func(c card) table.Cell { return table.Text(fmt.Sprintf("%d/%d", c.Active, c.Slots)) }},
-		table.Column[card]{Title: "WHY", Field: "why", Shrink: 12, Cell: func(c card) table.Cell { return table.Text(strings.Join(append([]string{c.Why}, c.Foreign...), " ")) }},
+		table.Column[card]{Title: "SLOTS", Field: "slots", Right: true, Drop: 6, Cell: func(c card) table.Cell { return table.Text(fmt.Sprintf("%d/%d", c.Active, c.Slots)) }},
+		table.Column[card]{Title: "WHY", Field: "why", Shrink: 12, Drop: 9, Cell: func(c card) table.Cell { return table.Text(strings.Join(append([]string{c.Why}, c.Foreign...), " ")) }},
 	)
 	return v
 }

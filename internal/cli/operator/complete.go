@@ -25,7 +25,7 @@ func complete(g *cli.Globals, root *cobra.Command) {
 		"wait": jobs(unended), "results": jobs(nil), "retry": jobs(ended), "report": jobs(ended), "hold": jobs(waiting),
 		"release": jobs(waiting), "set": jobs(unended), "dead show": jobs(dead), "dead retry": jobs(dead), "dead drop": jobs(dead),
 		"drain": machines, "undrain": machines, "gpus quarantine": gpus, "gpus restore": gpus,
-		"project set": projects, "project show": projects, "project rm": projects,
+		"lease release": leases, "lease extend": leases, "project set": projects, "project show": projects, "project rm": projects,
 	}
 	flags := map[string]words{"project": projects, "machine": machines, "state": ofStates, "after-ok": jobs(nil), "after": jobs(nil),
 		"same-gpu-as": jobs(nil), "gpu-ids": gpus}
@@ -99,6 +99,25 @@ func jobs(in []job.State) words {
 		}
 		return append(all, "@last\tthe one you submitted last"), nil
 	}
+}
+
+// leases are those that are held, with what for.
+func leases(ctx context.Context, q *queue.Queue) ([]string, error) {
+	running, err := jobs([]job.State{job.Running})(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, word := range running {
+		ref, err := queue.ParseRef(strings.SplitN(word, "\t", 2)[0])
+		if err != nil {
+			continue // @last
+		}
+		if j, err := q.Job(ctx, ref.Number); err == nil && j.Spec.IsLease() {
+			all = append(all, word)
+		}
+	}
+	return all, nil
 }
 
 func machines(ctx context.Context, q *queue.Queue) ([]string, error) {

@@ -24,7 +24,6 @@ func Root(env cli.Env) *cobra.Command {
 		Version: cli.Version(),
 	}
 	cli.Verbs(cmd)
-	cli.Reserve(cmd, cli.Reserved{Verbs: []string{"top"}})
 	g := cli.NewGlobals(cmd, env)
 	cmd.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "machines", Title: "Machines:"},
 		&cobra.Group{ID: "setup", Title: "Setting up:"})
@@ -32,7 +31,7 @@ func Root(env cli.Env) *cobra.Command {
 	add(cmd, "jobs", newExplain(g), newHold(g), newRelease(g), newSet(g), newRetry(g), newDead(g))
 	add(cmd, "jobs", newReport(g), newEvents(g), newWebhook(g))
 	add(cmd, "jobs", lease.New(g), lease.NewRun(g))
-	add(cmd, "machines", newGPUs(g), newMachines(g), newCheck(g), newDrain(g), newUndrain(g), newProject(g))
+	add(cmd, "machines", newGPUs(g), newTop(g), newMachines(g), newCheck(g), newDrain(g), newUndrain(g), newProject(g))
 	add(cmd, "setup", newUp(g), newJoin(g), newToken(g), worker.New(g), newDashboard(g), newDoctor(g), newVersion(g))
 	complete(g, cmd)
 	return cmd
