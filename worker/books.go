@@ -11,8 +11,9 @@ import (
 
 // runBooks are the attempts this worker answers for, by run id.
 type runBooks struct {
-	mu   sync.Mutex
-	runs map[string]*attempt
+	mu     sync.Mutex
+	runs   map[string]*attempt
+	owners map[int]string // process -> the run it was last found in
 }
 
 func (b *runBooks) add(a *attempt) {
@@ -28,29 +29,46 @@ func (b *runBooks) remove(a *attempt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.runs, a.id)
+	maps.DeleteFunc(b.owners, func(_ int, run string) bool { return run == a.id })
 }
 
 // each calls see for every run, outside the lock.
 func (b *runBooks) each(see func(*attempt)) {
-	b.mu.Lock()
-	all := make([]*attempt, 0, len(b.runs))
-	for _, a := range b.runs {
-		all = append(all, a)
-	}
-	b.mu.Unlock()
-	for _, a := range all {
+	for _, a := range b.all() {
 		see(a)
 	}
 }
 
-// owner is the run a process belongs to; "" for none.
+func (b *runBooks) all() []*attempt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.runs))
+}
+
+// owner is the run a process belongs to; "" for none. The one it belonged to when it was last asked about is looked at
+// first: to ask each of many runs about each of their processes would take longer than a reading may.
 func (b *runBooks) owner(pid int) (run string) {
-	b.each(func(a *attempt) {
-		if run == "" && a.has(pid) {
-			run = a.id
-		}
-	})
-	return run
+	b.mu.Lock()
+	last := b.runs[b.owners[pid]]
+	b.mu.Unlock()
+	if last != nil && last.has(pid) {
+		return last.id
+	}
+	all := b.all()
+	i := slices.IndexFunc(all, func(a *attempt) bool { return a != last && a.has(pid) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i < 0 {
+		delete(b.owners, pid)
+		return ""
+	}
+	if b.owners == nil {
+		b.owners = map[int]string{}
+	}
+	if b.runs[all[i].id] == all[i] { // else it has just been removed, and nobody would remove this
+		b.owners[pid] = all[i].id
+	}
+	return all[i].id
 }
 
 // dirtBooks are the slots on which something of an ended run was left.
