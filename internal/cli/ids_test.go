@@ -20,6 +20,21 @@ var idVerbs = map[string]string{
 	"dead drop": "dead",
 }
 
+// readsEnded are the verbs that leave an ended job as it is.
+var readsEnded = map[string]bool{"logs": true, "wait": true, "results": true, "report": true}
+
+// waysOf are the ways to try with a verb: all with one that reads, one that changes and one of ended jobs. They resolve
+// an ID with the code that all share; that a verb does so is seen by its taking a name, or for a dead letter a number.
+func waysOf(typed string) []string {
+	switch typed {
+	case "show", "cancel", "logs":
+		return spoken
+	case "dead drop":
+		return []string{"number", "range"} // what is no job has no name and no id
+	}
+	return []string{"name"}
+}
+
 // TestIDs names jobs in every way, to every verb that takes an ID: those of the command tree, so that none is forgotten.
 func TestIDs(t *testing.T) {
 	t.Parallel()
@@ -34,14 +49,19 @@ func TestIDs(t *testing.T) {
 			t.Errorf("berth %s is typed %q: the table of verbs that take an ID has it: %v", path, cmd.Use, known[path])
 		}
 	}
+	ended := map[string][2]string{} // by way: an ended job and its word, which those that only read can share
 	n := 0
 	for typed, state := range idVerbs {
-		for _, way := range spoken {
-			if state == "dead" && way != "number" && way != "range" {
-				continue // what is no job has no name and no id
-			}
+		for _, way := range waysOf(typed) {
 			n++
-			id, word := s.named(state, way, fmt.Sprintf("job-%d", n))
+			job, seen := ended[way]
+			if !seen || !readsEnded[typed] {
+				job[0], job[1] = s.named(state, way, fmt.Sprintf("job-%d", n))
+			}
+			if readsEnded[typed] && way != "last" {
+				ended[way] = job
+			}
+			id, word := job[0], job[1]
 			code, stdout, stderr := s.berth(append(strings.Fields(typed), word, "-o", "name")...)
 			if code != 0 {
 				t.Errorf("berth %s %s (the %s of job %s): exit %d\n%s", typed, word, way, id, code, stderr)
@@ -50,10 +70,7 @@ func TestIDs(t *testing.T) {
 			}
 		}
 	}
-	for _, way := range spoken {
-		if way == "range" {
-			continue // one word, one job
-		}
+	for _, way := range []string{"name", "task"} { // one word, one job: no range
 		id, word := s.named("ended", way, "parent-"+way)
 		if code, _, stderr := s.berth("submit", "-q", "--hold", "--after-ok", word, "--", "true"); code != 0 {
 			t.Errorf("submit --after-ok %s (the %s of job %s): exit %d\n%s", word, way, id, code, stderr)
