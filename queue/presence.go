@@ -121,11 +121,20 @@ func (q *Queue) Machines(ctx context.Context) ([]Machine, error) {
 // WatchMachines calls see with every announcement, beginning with those that stand, until ctx ends. gone is called for
 // a machine that departed; one that fell silent is told by its At.
 func (q *Queue) WatchMachines(ctx context.Context, see func(Machine), gone func(key string)) error {
+	return q.watchMachines(ctx, ">", see, gone)
+}
+
+// WatchMachine is [Queue.WatchMachines] for one: of a large fleet nothing else is sent.
+func (q *Queue) WatchMachine(ctx context.Context, name string, see func(Machine)) error {
+	return q.watchMachines(ctx, MachineKey(name), see, func(string) {})
+}
+
+func (q *Queue) watchMachines(ctx context.Context, keys string, see func(Machine), gone func(key string)) error {
 	kv, err := q.js.KeyValue(ctx, BucketMachines)
 	if err != nil {
 		return fmt.Errorf("machines: %w", streamError(err))
 	}
-	w, err := kv.WatchAll(ctx)
+	w, err := kv.Watch(ctx, keys)
 	if err != nil {
 		return fmt.Errorf("machines: %w", err)
 	}

@@ -12,6 +12,7 @@ type Line struct {
 	w     io.Writer
 	term  Terminal
 	shown string
+	open  bool // what was written over it has not ended its line: the foot is taken
 }
 
 // NewLine makes the line; nothing is written yet.
@@ -34,27 +35,36 @@ func (l *Line) Show(text string) {
 		}
 		return
 	}
-	l.draw()
+	if !l.open {
+		l.draw()
+	}
 }
 
-// Over writes data above the line, which stays at the foot. Data that does not end a line is completed by the next.
-func (l *Line) Over(write func() error) error {
+// Over writes data above the line, which stays at the foot. Data that does not end its line leaves no room for this one:
+// it comes back when that line has ended. write says whether it has.
+func (l *Line) Over(write func() (whole bool, err error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.live() || l.shown == "" {
-		return write()
+	drawn := l.drawn()
+	if drawn {
+		l.write("\r" + eraseLine)
 	}
-	l.write("\r" + eraseLine)
-	err := write()
-	l.draw()
+	whole, err := write()
+	l.open = !whole
+	if l.drawn() {
+		l.draw()
+	}
 	return err
 }
+
+// drawn says whether the line is on a terminal now.
+func (l *Line) drawn() bool { return l.live() && l.shown != "" && !l.open }
 
 // Close takes the line away; a terminal keeps what was written above it.
 func (l *Line) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.live() && l.shown != "" {
+	if l.drawn() {
 		l.write("\r" + eraseLine)
 	}
 	l.shown = ""
