@@ -110,8 +110,9 @@ func TestTexts(t *testing.T) {
 
 // A name that is reserved for a later version is said to be that.
 func ExampleRoot() {
-	env := cli.Env{Args: []string{"top"}, Stdout: os.Stdout, Stderr: os.Stdout}
+	env := cli.Env{Args: []string{"gpu"}, Stdout: os.Stdout, Stderr: os.Stdout}
 	cli.Execute(context.Background(), Root(env), env)
 	// Output:
-	// berth: berth top is not in this version yet
+	// berth: berth has no verb "gpu"
+	//   did you mean berth gpus?
 }
