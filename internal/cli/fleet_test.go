@@ -216,3 +216,18 @@ func verbs(root *cobra.Command) map[string]*cobra.Command {
 	look(root)
 	return found
 }
+
+// until waits for something that a program shows.
+func (s *station) until(is func() bool, complaint func() string) {
+	s.t.Helper()
+	late := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-late:
+			s.t.Fatal(complaint())
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,7 +29,7 @@ type Options struct {
 // Wait waits for all the jobs and returns nil, or the error that ends the command as they ended: a single job's own
 // code, 1 where one of several (or of a group's tasks) did not succeed.
 func Wait(ctx context.Context, g *cli.Globals, q *queue.Queue, refs []queue.Ref, o Options) error {
-	results, err := all(ctx, q, refs, o)
+	results, err := all(ctx, g, q, refs, o)
 	if err != nil {
 		return interrupted(g, refs, err)
 	}
@@ -48,8 +49,20 @@ func Wait(ctx context.Context, g *cli.Globals, q *queue.Queue, refs []queue.Ref,
 	return ending(ctx, q, refs, results)
 }
 
-// all waits for the results, and shows output meanwhile.
-func all(ctx context.Context, q *queue.Queue, refs []queue.Ref, o Options) ([]job.Result, error) {
+// all waits for the results, and shows output and how far things are meanwhile.
+func all(ctx context.Context, g *cli.Globals, q *queue.Queue, refs []queue.Ref, o Options) ([]job.Result, error) {
+	line := screen.NewLine(g.Env().Stderr, g.Console())
+	if o.Output != nil {
+		o.Output.Above(line, g.Env().Getenv)
+	}
+	shown, hide := context.WithCancel(ctx)
+	var foot sync.WaitGroup
+	defer foot.Wait()
+	defer hide()
+	s := newStatus(ctx, g, q, refs, line)
+	if s != nil {
+		foot.Go(func() { s.run(shown) })
+	}
 	results := make([]job.Result, len(refs))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, ref := range refs {
@@ -61,7 +74,11 @@ func all(ctx context.Context, q *queue.Queue, refs []queue.Ref, o Options) ([]jo
 	if o.Output != nil {
 		group.Go(func() error { return Copy(ctx, q, refs, queue.LogOptions{Follow: true}, o.Output) })
 	}
-	return results, group.Wait()
+	err := group.Wait()
+	if s != nil && err == nil {
+		s.settle(shown)
+	}
+	return results, err
 }
 
 // Copy writes the logs of jobs, one after the other.

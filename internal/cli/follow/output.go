@@ -21,6 +21,9 @@ type Output struct {
 
 	open map[string]bool   // per job and stream: the last byte written was no newline
 	held map[string][]byte // likewise, with Tasks: the line that is not whole yet
+	foot *screen.Line      // stays under what is written; nil: there is none
+	seen map[string]bool   // per stream: a terminal
+	cut  bool              // what is on the terminal does not end its line
 }
 
 // Chunk writes one piece.
@@ -49,8 +52,31 @@ func (o *Output) Chunk(c queue.LogChunk) error {
 		data = prefixed(data, prefix, o.open[from])
 	}
 	o.open[from] = data[len(data)-1] != '\n'
-	_, err := w.Write(data)
-	return err
+	return o.write(c.Stream, data)
+}
+
+// Above keeps a line at the foot of the terminal under what is written, whichever of the writers is one.
+func (o *Output) Above(line *screen.Line, getenv func(string) string) {
+	o.foot, o.seen = line, map[string]bool{}
+	for _, stream := range []string{queue.Stdout, queue.Stderr} {
+		o.seen[stream] = screen.Inspect(o.writer(stream), getenv).TTY
+	}
+}
+
+// write passes bytes on unchanged; where a person sees them, above the foot.
+func (o *Output) write(stream string, data []byte) error {
+	w := o.writer(stream)
+	if o.foot == nil {
+		_, err := w.Write(data)
+		return err
+	}
+	return o.foot.Over(func() (whole bool, err error) {
+		_, err = w.Write(data)
+		if o.seen[stream] {
+			o.cut = data[len(data)-1] != '\n'
+		}
+		return !o.cut, err
+	})
 }
 
 func (o *Output) writer(stream string) io.Writer {
@@ -82,7 +108,7 @@ func (o *Output) end(c queue.LogChunk) error {
 		if len(rest) == 0 || w == nil {
 			continue
 		}
-		if _, err := w.Write(append(prefixed(rest, o.prefix(c), o.open[from]), '\n')); err != nil {
+		if err := o.write(stream, append(prefixed(rest, o.prefix(c), o.open[from]), '\n')); err != nil {
 			return err
 		}
 		o.open[from] = false

@@ -49,6 +49,8 @@ func send(ctx context.Context, g *cli.Globals, f *flags, all *family) error {
 		return refused(g, f, jobs, err)
 	}
 	receipts := make([]receipt, 0, len(jobs))
+	way := newSending(g, len(jobs))
+	defer way.line.Close()
 	for _, i := range all.order {
 		p := all.named(i)
 		r, err := submitOne(ctx, q, p)
@@ -62,16 +64,18 @@ func send(ctx context.Context, g *cli.Globals, f *flags, all *family) error {
 		}
 		r.Reason = notes[i]
 		receipts = append(receipts, r)
+		way.sent(len(receipts))
 		if name := p.job.Spec.Name; name != "" {
 			all.number[name] = r.Number
 		}
 		if f.follow || f.wait && isJSON(g) {
 			continue // stdout is the job's, or the result's
 		}
-		if err := announceOne(g, p, r); err != nil {
+		if err := way.over(func() error { return announceOne(g, p, r) }); err != nil {
 			return err
 		}
 	}
+	way.line.Close()
 	if g.Output == table.JSON && !f.wait && !f.follow {
 		return announceJSON(g, receipts)
 	}
