@@ -91,4 +91,9 @@ func (o *one) gpus(m *queue.Machine) string {
 }
 
 // since is a time that goes on, in whole seconds.
-func since(t, now time.Time) string { return screen.Span(max(now.Sub(t), 0).Truncate(time.Second)) }
+func since(t, now time.Time) string {
+	if d := now.Sub(t).Truncate(time.Second); d > 0 {
+		return screen.Span(d)
+	}
+	return "0s"
+}
